@@ -1,4 +1,4 @@
-"""The aggregates that SQL may name: what they are called here. Part of `plans.frontends.sql`."""
+"""The aggregates that SQL can name, and their names in the engine. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ _NAMED = {
 
 
 WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
-"""What stands around the call of an aggregate."""
+"""The nodes that can wrap the call of an aggregate."""
 
 
 def function_of(node: exp.Expression) -> str | None:
-    """Returns the aggregate that a call is, a user's by its name in capitals; None if it is none that is maintained."""
+    """Returns the aggregate of a call, or the name of a user's aggregate in capitals; None if the call is not a
+    supported aggregate."""
     if isinstance(node, exp.Anonymous):
         name = str(node.this).upper()
         return name if isinstance(NAMED.get(name), UserAggregate) else _NAMED.get(name)
@@ -48,7 +49,7 @@ def function_of(node: exp.Expression) -> str | None:
 
 
 def aggregates(node: exp.Expression) -> Iterator[exp.Expression]:
-    """Yields the aggregates of an expression, those with FILTER as such, without those of subqueries."""
+    """Yields the aggregates of an expression, with their FILTER, and without those of subqueries."""
     todo = [node]
     while todo:
         part = todo.pop()
@@ -56,7 +57,7 @@ def aggregates(node: exp.Expression) -> Iterator[exp.Expression]:
             continue
         if isinstance(part, exp.Filter) or function_of(part) is not None:
             yield part
-        elif isinstance(part, exp.Window):  # what it reads may be aggregates, it is none itself
+        elif isinstance(part, exp.Window):  # not an aggregate itself, but its arguments may be
             while isinstance(part, (exp.Window, *WRAPPERS)):
                 todo += [other for other in part.iter_expressions() if other is not part.this]
                 part = part.this

@@ -1,7 +1,7 @@
-"""GROUP BY and aggregates: the group that the rows of FROM and WHERE become. Part of `plans.frontends.sql`.
+"""GROUP BY and aggregates: builds the group of the rows of FROM and WHERE. Part of `plans.frontends.sql`.
 
-Aggregates and grouped expressions become columns, named as the keys and aggregates of `plans.queries.algebra.Group`;
-what is left over of other columns is an error.
+Aggregates and grouping expressions become columns, named as the keys and aggregates of `plans.queries.algebra.Group`.
+Any other column in an expression is an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from plans.payloads.sums import ONCE
 from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, replaced, split, unused
 
-# What the call of an aggregate may carry besides; anything else changes what it means.
+# The arguments that the call of an aggregate may have. Any other argument changes its meaning.
 _CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy", "own"}
 _ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct", "bit_and", "bit_or")
 _OWN = {
@@ -41,13 +41,14 @@ _OWN = {
     "max": "max_or_null", "min": "min_or_null", "string_agg": "plain_string_agg",
     "corr": "corr_or_nan", "regr_slope": "regr_slope_or_nan",
 }  # fmt: skip
-"""What other dialects than Spark mean by aggregates: all of them by those of structs, DuckDB by the others."""
+"""The meaning of aggregates in other dialects than Spark: all dialects differ in aggregates of structs, DuckDB in the
+others."""
 _OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}
 
 
 def _keep_constants_apart(scope: Scope) -> None:
-    """Lets columns of FROM that are constants differ from constants that are written beside them: a column is NULL in a
-    grouping that leaves it out, a constant is not."""
+    """Makes columns of FROM that are constants distinct from constants in expressions: in a grouping without the
+    column, the column is NULL, and the constant is not."""
     for relation in scope.relations:
         constants = [expr for _, expr in relation.columns.values() if expr.op == "literal" and expr.type != "null"]
         relation.rename({expr: call("coalesce", expr) for expr in constants})
@@ -56,7 +57,8 @@ def _keep_constants_apart(scope: Scope) -> None:
 class Groups:
     """The groups of a SELECT under construction: its rows, with a column per key and per argument of an aggregate.
 
-    `beside` is the scope of what stands beside the aggregates: subqueries there join the groups, not the rows.
+    `beside` is the scope of expressions over aggregates: subqueries in them are joined with the groups, not with the
+    rows.
     """
 
     def __init__(self, node: exp.Select, scope: Scope, grouping: Grouping) -> None:
@@ -65,9 +67,9 @@ class Groups:
         self.columns: dict[str, Expr] = {}
         self.keys: dict[Expr, str] = {}
         self.calls: dict[tuple[object, ...], Aggregate] = {}
-        self.picks: dict[Called, str] = {}  # what one row of a group says, with the alias of the source that has it
+        self.picks: dict[Called, str] = {}  # aggregates that pick one row of a group, with the alias of their source
         self.session: Session | None = None
-        self.absent: dict[Expr, Expr] = {}  # what other groupings of the query group by: it is NULL
+        self.absent: dict[Expr, Expr] = {}  # keys of other groupings of the query, which are NULL here
         if grouping.several:
             _keep_constants_apart(scope)
         for item in grouping.every:
@@ -94,14 +96,14 @@ class Groups:
         return keys | {call.name: call.type for call in self.calls.values()}
 
     def _key(self, expr: Expr, wish: str) -> None:
-        """Groups by an expression."""
+        """Adds a grouping key."""
         if expr.type == "null":
             raise PlanError("GROUP BY NULL is not possible", hint="leave it out")
         if expr not in self.keys:
             self.keys[expr] = self._column(expr, wish)
 
     def _column(self, expr: Expr, wish: str) -> str:
-        """Returns the name of a column of the rows."""
+        """Returns the name of a column of the rows, which is added if it is missing."""
         if expr in self.columns.values():
             return next(name for name, known in self.columns.items() if known == expr)
         name = unused(wish, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
@@ -109,7 +111,7 @@ class Groups:
         return name
 
     def _session(self, node: exp.Expression) -> None:
-        """Groups by sessions: by the start of each."""
+        """Adds the start of a session as a grouping key."""
         found = session_of(node, lambda part: scalar(part, self.scope))
         if self.session not in (None, found):
             raise PlanError("GROUP BY has two sessions", hint="group by one of them")
@@ -118,7 +120,7 @@ class Groups:
         self._key(found.key, "session_start")
 
     def _of_session(self, node: exp.Expression) -> Expr | None:
-        """Returns start or end of a session; None if a node asks for none."""
+        """Returns the start or end of a session, or None if a node is neither."""
         word = asked(node)
         if not word or self.session is None:
             return None
@@ -137,13 +139,13 @@ class Groups:
         return struct([self.session.key, end], ["start", "end"])
 
     def _one_of_several(self, expr: Expr) -> None:
-        """Notes that some grouping of the query groups by an expression: here it is NULL outside of aggregates, unless
-        it is a key. The rows have it as a column, so that they are the same for all groupings."""
+        """Records that another grouping of the query has this key: here it is NULL outside of aggregates, unless it is
+        a key here, too. The rows have it as a column, so that they are equal for all groupings."""
         self._column(expr, split(expr.value)[1] if expr.op == "col" else "key")
         self.absent[expr] = cast(NULL, expr.type)
 
     def known(self) -> dict[Expr, Expr]:
-        """Returns what is grouped by, as columns of a group."""
+        """Returns the grouping expressions as columns of a group."""
         return self.absent | {expr: col(name, expr.type) for expr, name in self.keys.items()}
 
     # values -----------------------------------------------------------------------------------------------------------
@@ -170,12 +172,12 @@ class Groups:
         return replaced(made, self.known())
 
     def _grouping_value(self, node: exp.Expression) -> Expr:
-        """Returns what GROUPING or GROUPING_ID is in this grouping."""
+        """Returns the value of GROUPING or GROUPING_ID in this grouping."""
         bits = self.grouping.bits(list(node.expressions), self.scope.text)
         return lit(bits, "int32" if isinstance(node, exp.Grouping) else "int64")
 
     def _check(self, expr: Expr, node: exp.Expression) -> None:
-        """Checks that every column that is left follows from the keys: then it is one more key."""
+        """Checks that every remaining column is determined by the keys, and adds it as a key."""
         for name in sorted(expr.columns):
             alias, column = split(name)
             source = next((s for s in self.scope.frame.sources if s.alias == alias), None)
@@ -191,7 +193,7 @@ class Groups:
             )
 
     def _call(self, node: exp.Expression) -> Expr:
-        """Returns the column that an aggregate is."""
+        """Returns the column of an aggregate."""
         text, where = self.scope.text, None
         inner = node
         if isinstance(node, exp.Filter):
@@ -216,7 +218,7 @@ class Groups:
             given = list(inner.expressions)
         else:
             given += [part for part in inner.expressions if function != "count" or part not in given]
-            more = inner.args.get("zero_on_all_null")  # of COUNT_IF: a second argument, or what Snowflake's is anyway
+            more = inner.args.get("zero_on_all_null")  # of COUNT_IF: a second argument, or what Snowflake's implies
             given += [more] if isinstance(more, exp.Expression) else []
         distinct = bool(given) and isinstance(given[0], exp.Distinct)
         if distinct:
@@ -269,7 +271,7 @@ class Groups:
         return firsts(called, one.first, one.nulls, self._added)
 
     def _added(self, given: Called) -> Expr:
-        """Returns the column of an aggregate, which is added unless it is there."""
+        """Returns the column of an aggregate, which is added if it is missing."""
         function, distinct, values = given.function, given.distinct, list(given.values)
         certain = values and self.scope.frame.never_null(values[0], self.scope.reading.schema)
         if function == "count" and not distinct and certain:
@@ -290,7 +292,7 @@ class Groups:
         return col(self.calls[which].name, type_)
 
     def _picked(self, given: Called) -> Expr:
-        """Returns the value that one row of a group has: a column of a source that `relation` joins to the groups."""
+        """Returns the value of one row of a group: a column of a source that `relation` joins with the groups."""
         if self.session is not None:
             raise PlanError(f"{given.function.upper()} of a session is not supported", hint="pick from SESSION in FROM")
         if given not in self.picks:
@@ -298,7 +300,7 @@ class Groups:
         return col(f"{self.picks[given]}.{VALUE}", given.values[0].type)
 
     def _argument(self, node: exp.Expression) -> Expr:
-        """Returns a value of the rows; subqueries in it join the rows."""
+        """Returns an argument over the rows. Subqueries in it are joined with the rows."""
         if next(aggregates(node), None) is not None:
             raise self.scope.text.error("an aggregate inside an aggregate is not possible", node)
         return scalar(node, self.scope)
@@ -306,7 +308,7 @@ class Groups:
     # the relation -----------------------------------------------------------------------------------------------------
 
     def relation(self, outputs: Outputs, having: Expr | None) -> Group | Query:
-        """Returns the groups, joined with what subqueries beside the aggregates need."""
+        """Returns the groups, joined with the sources of subqueries over aggregates."""
         if not self.beside.frame.sources and not self.picks:
             return self._group(outputs, having)
         text, frame = self.scope.text.text, self.beside.frame
@@ -335,7 +337,7 @@ class Groups:
         )
 
     def _group(self, outputs: Outputs, having: Expr | None) -> Group | Query:
-        """Returns the group; without aggregates and HAVING, the rows once each are all there is to it."""
+        """Returns the group. Without aggregates and HAVING, returns the distinct rows."""
         calls, keys = tuple(self.calls.values()), tuple(self.keys.values())
         shown = {expr.value for _, expr in outputs if expr.op == "col"}
         if self.session is not None:

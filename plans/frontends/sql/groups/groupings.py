@@ -1,8 +1,8 @@
-"""What a SELECT groups by: one list of expressions, or several of GROUPING SETS, ROLLUP and CUBE.
+"""The groupings of a SELECT: one list of expressions, or several with GROUPING SETS, ROLLUP and CUBE.
 
-Part of `plans.frontends.sql`. With several, the result is the union all of the groupings. What others group by is NULL
-in a grouping, outside of aggregates, and GROUPING() is a number. The grouping by nothing has a row only where there are
-rows, as in Spark, unless it is the only one: that is an aggregate without GROUP BY. Other dialects always have it.
+Part of `plans.frontends.sql`. With several groupings, the result is their UNION ALL. Keys of other groupings are NULL
+in a grouping, outside of aggregates, and GROUPING() is a number. In Spark, the grouping without keys has a row only if
+there are rows, unless it is the only grouping: an aggregate without GROUP BY. In other dialects it always has a row.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _Set = list[exp.Expression]
 
 @dataclass(frozen=True)
 class Grouping:
-    """One grouping: what it groups by, and what `every` grouping of the query together groups by, if there are several.
+    """One grouping: its keys, and the keys of `every` grouping of the query, if there are several.
 
-    `whole`: there is one row, also where there are no rows.
+    `whole`: there is one row even if there are no input rows.
     """
 
     items: tuple[exp.Expression, ...]
     every: tuple[exp.Expression, ...] = ()
     whole: bool = False
     several: bool = False
-    written: tuple[exp.Expression, ...] = ()  # `every` as it is written
-    chosen: tuple[exp.Expression, ...] = ()  # `items` as they are written
+    written: tuple[exp.Expression, ...] = ()  # `every` in the notation of the query
+    chosen: tuple[exp.Expression, ...] = ()  # `items` in the notation of the query
 
     def bits(self, asked: _Set, text: Text) -> int:
-        """Returns the number whose bits say which of these expressions are not grouped by here."""
+        """Returns the number whose bits mark those of the expressions that are not keys here."""
         asked = asked or list(self.written)
         for one in asked:
             if one not in self.written:
@@ -47,7 +47,7 @@ class Grouping:
 
 
 def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
-    """Returns the groupings of a SELECT with groups. PlanError for too many."""
+    """Returns the groupings of a SELECT with groups. Raises PlanError if there are too many."""
     group, text = node.args.get("group"), scope.text
     if group is None:
         return [Grouping((), whole=True)]
@@ -76,8 +76,8 @@ def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
 
 
 def _meant(item: exp.Expression, node: exp.Select, scope: Scope) -> exp.Expression:
-    """Returns what an item of GROUP BY stands for: an ordinal or the name of an output column for what is selected, if
-    no table has a column of that name."""
+    """Returns the expression of an item of GROUP BY: an ordinal or an alias stands for an item of the SELECT list,
+    unless a table has a column with that name."""
     if isinstance(item, exp.Literal) and not item.is_string:
         position = int(item.this) if str(item.this).isdigit() else 0
         if not 1 <= position <= len(node.expressions):
@@ -90,7 +90,7 @@ def _meant(item: exp.Expression, node: exp.Select, scope: Scope) -> exp.Expressi
 
 
 def _sets(group: exp.Group, text: Text) -> list[_Set] | None:
-    """Returns the expressions of every grouping; None if there is only one."""
+    """Returns the expressions of every grouping, or None if there is only one."""
     if group.args.get("all") is False:
         raise text.error("GROUP BY DISTINCT is not supported", group, "leave the groupings out that stand twice")
     behind = [item for name in _BEHIND for item in group.args.get(name) or ()]
@@ -108,7 +108,7 @@ def _sets(group: exp.Group, text: Text) -> list[_Set] | None:
 
 
 def _of(item: Any) -> list[_Set]:
-    """Returns the groupings that an item of GROUP BY stands for."""
+    """Returns the groupings of an item of GROUP BY."""
     if isinstance(item, exp.GroupingSets):
         return [found for part in item.expressions for found in _of(part)]
     if isinstance(item, (exp.Rollup, exp.Cube)):

@@ -1,8 +1,8 @@
-"""Aggregates that read the values of a group in order, as SQL writes them. Part of `plans.frontends.sql`.
+"""Parses aggregates that read the values of a group in order. Part of `plans.frontends.sql`.
 
-MEDIAN(x), PERCENTILE(x, 0.3), PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY x), QUANTILE_CONT(x, 0.3),
-STRING_AGG(x, ',' ORDER BY y), LISTAGG(x, ',') WITHIN GROUP (ORDER BY y), GROUP_CONCAT(x SEPARATOR ','),
-ARRAY_AGG(x ORDER BY y), COLLECT_LIST(x), COLLECT_SET(x).
+MEDIAN(x), PERCENTILE(x, 0.3), PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY x), QUANTILE_CONT(x, 0.3), STRING_AGG(x, ','
+ORDER BY y), LISTAGG(x, ',') WITHIN GROUP (ORDER BY y), GROUP_CONCAT(x SEPARATOR ','), ARRAY_AGG(x ORDER BY y),
+COLLECT_LIST(x), COLLECT_SET(x).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _SHARES = (
 
 @dataclass(frozen=True)
 class OrderedCall:
-    """A call: what it reads, and in which order. `by` are items of ORDER BY."""
+    """A parsed call: its value and its order. `by` are items of ORDER BY."""
 
     value: exp.Expression
     by: tuple[exp.Ordered, ...] = ()
     distinct: bool = False
     share: Share = None
     separator: str | None = None
-    first: int | None = None  # how many of the values, if not all
-    nulls: bool = False  # whether NULL is one of them
+    first: int | None = None  # the number of values, or None for all
+    nulls: bool = False  # whether NULL is a value
 
 
 def ordered_call(node: exp.Expression, text: Text, known: bool) -> OrderedCall | None:
-    """Returns what an aggregate reads in order; None if it is another one. PlanError where it is not complete. `known`:
-    it ignores NULLs."""
+    """Returns the parsed call of an ordered aggregate, or None for other aggregates. Raises PlanError if it is
+    incomplete. `known`: the call has IGNORE NULLS."""
     inner = node.this if isinstance(node, exp.WithinGroup) else node
     if not isinstance(inner, (*_LISTS, *_SHARES)):
         return None
@@ -51,15 +51,15 @@ def ordered_call(node: exp.Expression, text: Text, known: bool) -> OrderedCall |
 
 
 def check_accuracy(node: exp.Expression, text: Text, word: str) -> None:
-    """Refuses an accuracy that is no number. Results are exact, whatever number it is."""
+    """Raises PlanError for an accuracy that is not a number. Results are exact for every accuracy."""
     accuracy = node.args.get("accuracy")
     if accuracy is not None and (not isinstance(accuracy, exp.Literal) or accuracy.is_string):
         raise text.error(f"the accuracy of {word} is a number that is written in the query", accuracy)
 
 
 def _list(node: exp.Expression, by: list[exp.Ordered], text: Text, word: str, known: bool) -> OrderedCall:
-    """Returns STRING_AGG, in the order of WITHIN GROUP or its own, or an aggregate that makes arrays. Without a
-    separator nothing stands between texts, as in Spark; GROUP_CONCAT has a comma."""
+    """Returns STRING_AGG, in the order of WITHIN GROUP or its own, or an aggregate that makes arrays. The default
+    separator is empty, as in Spark, and a comma for GROUP_CONCAT."""
     value = node.this
     text.check_arguments(node, {"this", "separator", "nulls_excluded", "keeps_nulls", "own"}, word)
     first = _first(value, text, word) if isinstance(value, exp.Limit) else None
@@ -88,7 +88,7 @@ def _list(node: exp.Expression, by: list[exp.Ordered], text: Text, word: str, kn
 
 
 def _first(node: exp.Limit, text: Text, word: str) -> int:
-    """Returns how many values LIMIT keeps of an aggregate."""
+    """Returns how many values the LIMIT of an aggregate keeps."""
     count = node.expression
     if not isinstance(count, exp.Literal) or not count.name.isdigit() or int(count.name) > _MOST:
         raise text.error(f"LIMIT of {word} takes a whole number up to {_MOST}", node)
@@ -96,7 +96,7 @@ def _first(node: exp.Limit, text: Text, word: str) -> int:
 
 
 def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -> OrderedCall:
-    """Returns a percentile: its share stands in front of WITHIN GROUP, or behind the value."""
+    """Returns a percentile. Its share precedes WITHIN GROUP, or follows the value."""
     text.check_arguments(inner, {"this", "quantile", "expression", "accuracy", "own"}, word)
     value, share, by = inner.this, inner.args.get("quantile") or inner.args.get("expression"), []
     if isinstance(node, exp.WithinGroup):
@@ -116,7 +116,7 @@ def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -
     if share is None:
         raise text.error(f"{word} lacks the order of its values", node, "write WITHIN GROUP (ORDER BY ...)")
     falling = [one for one in by if one.args.get("desc")]
-    between = not isinstance(inner, exp.PercentileDisc)  # then it is the same from either end
+    between = not isinstance(inner, exp.PercentileDisc)  # PERCENTILE_DISC differs from either end
     items = share.expressions if isinstance(share, exp.Array) else [share]
     found = tuple(_portion(one, bool(falling) and between, text, word) for one in items)
     if not found:
@@ -126,7 +126,7 @@ def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -
 
 
 def _portion(node: exp.Expression, falling: bool, text: Text, word: str) -> float:
-    """Returns a number from 0 to 1, which counts from the end if the order falls."""
+    """Returns a number from 0 to 1, counted from the end if the order is descending."""
     number = node.this if isinstance(node, (exp.Cast, exp.TryCast)) else node
     if not isinstance(number, exp.Literal) or number.is_string or not 0 <= float(number.this) <= 1:
         raise text.error(f"{word} takes one number from 0 to 1, or an ARRAY of such numbers", node)

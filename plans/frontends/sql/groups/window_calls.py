@@ -1,12 +1,12 @@
-"""Windows of time that a query groups by: Spark's `window(at, '10 minutes', '5 minutes')` and Flink's HOP.
+"""Time windows in GROUP BY: Spark's `window(at, '10 minutes', '5 minutes')` and Flink's HOP.
 
 Part of `plans.frontends.sql`.
 
     SELECT window.start, window.end, COUNT(*) FROM orders GROUP BY window(at, '10 minutes')
     SELECT HOP_START(at, ...), COUNT(*) FROM orders GROUP BY HOP(at, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)
 
-Where a row is in one window, the window is a value of the row: its start is what is grouped by. Else the row is there
-once for each of its windows, the elements of an array in FROM. A row without a time is in none.
+If a row is in one window, the window is a value of the row, and its start is the grouping key. Otherwise the row is
+repeated for each of its windows, the elements of an array in FROM. A row without a time is in no window.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PARTS = ("start", "end")
 
 @dataclass(frozen=True)
 class _Window:
-    """Windows of `size` microseconds that begin every `slide`, counted from `start`. `name`: the function."""
+    """Windows of `size` microseconds, one of which begins every `slide`, counted from `start`. `name`: the function."""
 
     name: str
     time: exp.Expression
@@ -42,11 +42,11 @@ class _Window:
 
     @property
     def count(self) -> int:
-        """Returns how many windows a row may be in."""
+        """Returns the greatest number of windows of a row."""
         return -(-self.size // self.slide)
 
     def first(self, back: int) -> exp.Expression:
-        """Returns the start of the last window that a row is in, or of one so many before it."""
+        """Returns the start of the last window of a row, or of the window `back` slides before it."""
         length = exp.Literal.string(durations.shown(self.slide))
         began = exp.Anonymous(this=self.name, expressions=[shifted(self.time, -self.start), length])
         return shifted(began, self.start - back * self.slide)
@@ -59,7 +59,7 @@ class _Window:
         return exp.Anonymous(this="NAMED_STRUCT", expressions=parts)
 
     def array(self) -> exp.Expression:
-        """Returns all windows that a row is in."""
+        """Returns the array of all windows of a row."""
         made = exp.Anonymous(this="ARRAY", expressions=[self.struct(back) for back in range(self.count)])
         if self.size % self.slide == 0:
             return made
@@ -69,7 +69,7 @@ class _Window:
 
 
 def with_windows(root: exp.Expression, text: Text) -> exp.Expression:
-    """Returns a query whose windows of time are values, or elements of arrays in FROM."""
+    """Returns a query whose time windows are values, or elements of arrays in FROM."""
     for node in nodes(root, exp.Select):
         calls = [part for part in _own(node) if _called(part) is not None]
         if calls:
@@ -82,7 +82,8 @@ def with_windows(root: exp.Expression, text: Text) -> exp.Expression:
 
 
 def _called(node: exp.Expression) -> str | None:
-    """Returns the part of a window that a call is, '' for all of it; None if it calls no window."""
+    """Returns the part of a window that a call returns, '' for the whole window; None if the call is not of a
+    window."""
     if not isinstance(node, exp.Anonymous) or isinstance(node.parent, exp.Table):
         return None
     name = node.name.upper()
@@ -90,7 +91,7 @@ def _called(node: exp.Expression) -> str | None:
 
 
 def _own(node: exp.Expression) -> Iterator[exp.Expression]:
-    """Yields the parts of a SELECT that are not in a query inside of it. Chains may be deep: nothing recurses."""
+    """Yields the parts of a SELECT without those of its subqueries. Iterative, because chains may be deep."""
     todo = [*node.iter_expressions(reverse=True)]
     while todo:
         part = todo.pop()
@@ -100,7 +101,7 @@ def _own(node: exp.Expression) -> Iterator[exp.Expression]:
 
 
 def _replace(node: exp.Select, calls: list[exp.Expression], text: Text) -> None:
-    """Puts values in place of the windows of a SELECT, and the rows of several windows into FROM."""
+    """Replaces the windows of a SELECT by values, and adds several windows per row to FROM."""
     found = [text.guarded(call, partial(_window_of, call)) for call in calls]
     other = next((call for call, window in zip(calls, found, strict=True) if window != found[0]), None)
     if other is not None:
@@ -130,10 +131,10 @@ def _replace(node: exp.Select, calls: list[exp.Expression], text: Text) -> None:
 
 
 def _part(window: _Window, whole: exp.Expression, asked: str) -> exp.Expression:
-    """Returns a window, or what is asked of it, as a value."""
+    """Returns a window, or a part of it, as a value."""
     if not asked:
         return whole.copy()
-    if asked == WINDOW_TIME:  # the last moment that is in the window
+    if asked == WINDOW_TIME:  # the last moment in the window
         return shifted(_part(window, whole, "end"), -1)
     if window.count == 1:
         return window.first(0) if asked == "start" else shifted(window.first(0), window.size)
@@ -141,7 +142,7 @@ def _part(window: _Window, whole: exp.Expression, asked: str) -> exp.Expression:
 
 
 def _asked(node: exp.Expression) -> str | None:
-    """Returns which part of the window a node asks for, '' for all of it; None if it asks for none."""
+    """Returns the part of the window that a node reads, '' for the whole window; None if it reads none."""
     if isinstance(node, exp.Anonymous) and node.name.upper() == WINDOW_TIME and len(node.expressions) == 1:
         return WINDOW_TIME if _asked(node.expressions[0]) == "" else None
     if isinstance(node, exp.Dot) and _asked(node.this) == "" and node.name.lower() in _PARTS:
@@ -154,7 +155,7 @@ def _asked(node: exp.Expression) -> str | None:
 
 
 def _window_of(node: exp.Expression) -> _Window:
-    """Returns the windows that a call names."""
+    """Returns the windows of a call."""
     name, args = node.name.upper(), list(node.expressions)
     if name in _HOPS and len(args) != 3:
         hint = "write HOP(at, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)"

@@ -1,1 +1,1 @@
-"""Window functions in SQL, and what keeps the first rows of an order."""
+"""Window functions in SQL, and clauses that keep the first rows of an order."""

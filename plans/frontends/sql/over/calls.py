@@ -1,7 +1,7 @@
 """Window functions. Part of `plans.frontends.sql`.
 
-The rows that a window function sees are a relation of their own, with a column for all that the function reads. What it
-returns is one more column of that, which the SELECT list, QUALIFY and ORDER BY read.
+The input rows of window functions are a relation of their own, with a column for every value that the functions read.
+The value of a function is one more column, which the SELECT list, QUALIFY and ORDER BY read.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class Call:
 
 
 class Windows:
-    """The window functions of a SELECT: `below` are the columns of the rows that they see.
+    """The window functions of a SELECT. `below` are the columns of their input rows.
 
-    A value over window functions reads these columns, and those of the functions, as columns whose names begin with @.
+    An expression over window functions reads these columns, and those of the functions, as columns whose names begin
+    with @.
     """
 
     def __init__(
@@ -55,14 +56,14 @@ class Windows:
         self.below, self.plain, self.scope = below, plain, scope
         self.defined = {one.this.name.lower(): one for one in defined}  # by the WINDOW clause
         self.calls: list[Call] = []
-        self.whole: dict[tuple[str, ...], Partitions] = {}  # by what they are partitioned by
+        self.whole: dict[tuple[str, ...], Partitions] = {}  # by partition keys
         self.framed: dict[tuple[tuple[str, ...], tuple[Order, ...], frames.Frame], Framed] = {}
         self.outside: set[str] = set()  # columns of the rows that values over window functions read
-        self.named: dict[str, Expr] = {}  # what the aliases of the SELECT list stand for
-        self.selected: dict[str, Expr] = {}  # the same, of the rows: of what is no window function
+        self.named: dict[str, Expr] = {}  # the expressions of aliases of the SELECT list
+        self.selected: dict[str, Expr] = {}  # the same over the rows, without window functions
 
     def add(self, item: Item) -> None:
-        """Adds a column of the rows that is selected."""
+        """Adds a selected column of the rows."""
         self.below.items.append(item)
         if item.node.alias:
             self.selected.setdefault(item.node.alias.lower(), item.expr)
@@ -73,7 +74,8 @@ class Windows:
         return col(f"@{name}", found.expr.type)
 
     def value(self, node: exp.Expression, meaning: Meaning | None = None) -> Expr:
-        """Returns a value over columns of the rows and window functions; names of columns come before aliases."""
+        """Returns a value over columns of the rows and window functions. Names of columns take precedence over
+        aliases."""
 
         def of(part: exp.Expression) -> Expr | None:
             found = meaning(part) if meaning is not None else None
@@ -96,11 +98,11 @@ class Windows:
         return scalar(node, self.scope, of)
 
     def _unlike(self, node: exp.Column) -> str:
-        """Returns the name that is no column of the tables, in lower case; nothing if it is one."""
+        """Returns the name in lower case if it is not a column of the tables, else an empty string."""
         return "" if node.table or self.scope.lookup(node.name) else node.name.lower()
 
     def call(self, node: exp.Window) -> Expr:
-        """Returns the value of a window function, over columns that are not there yet."""
+        """Returns the value of a window function, over columns that are added later."""
         text = self.scope.text
         partition, order, spec = spelled(node, self.defined, text)
         keys = tuple(dict.fromkeys(self._read(one) for one in partition))
@@ -130,12 +132,12 @@ class Windows:
         return self._added(self._own(Call(node, keys, by, WindowFunction("", "", own, frame=frame))))
 
     def _meant(self) -> dict[Expr, Expr]:
-        """Returns what the columns of the rows stand for that aggregates over frames read."""
+        """Returns the expressions of the columns of the rows that aggregates over frames read."""
         items = (*self.below.items, *self.below.hidden)
         return {col(f"{ROWS}.{item.name}", item.expr.type): item.expr for item in items}
 
     def _added(self, made: Call) -> Expr:
-        """Returns the column of a window function, which is added unless it is there."""
+        """Returns the column of a window function, which is added if it is missing."""
         what = made.keys, made.order, replace(made.function, name="")
         known = ((one, (one.keys, one.order, replace(one.function, name=""))) for one in self.calls)
         found = next((one for one, its in known if its == what), None)
@@ -145,7 +147,7 @@ class Windows:
         return col(f"@{found.function.name}", found.function.type)
 
     def _own(self, made: Call) -> Call:
-        """Returns the call of a window function that is no aggregate."""
+        """Returns the call of a window function that is not an aggregate."""
         text, node, inner, function = self.scope.text, made.node, made.node.this, made.function
         own, frame = function.function, function.frame
         filtered = isinstance(inner, exp.Filter)
@@ -190,7 +192,7 @@ class Windows:
         return self.scope.text.guarded(node, lambda: count_of(scalar(node, self.scope), what, least))
 
     def _neighbour(self, node: exp.Expression, made: WindowFunction) -> WindowFunction:
-        """Returns LAG or LEAD; with a count below 0 each is the other."""
+        """Returns LAG or LEAD. A negative count turns one into the other."""
         text, offset, default = self.scope.text, node.args.get("offset"), node.args.get("default")
         count = 1 if offset is None else self._count(offset, made.function.upper(), -(2**40))
         if count < 0:
@@ -206,15 +208,15 @@ class Windows:
         return replace(made, default=self.below.add(cast_, cast(expr, made.type)))
 
     def _read(self, node: exp.Expression) -> str:
-        """Returns the name of the column of the rows that has a value."""
+        """Returns the name of the column of the rows with a value, which is added if it is missing."""
         return self.below.add(node, self._value(node))
 
     def _column_of(self, node: exp.Expression) -> Expr:
-        """Returns the column of the rows that has a value."""
+        """Returns the column of the rows with a value, which is added if it is missing."""
         return self.column(self._read(node))
 
     def _value(self, node: exp.Expression) -> Expr:
-        """Returns a value of the rows; names of columns come before aliases."""
+        """Returns a value over the rows. Names of columns take precedence over aliases."""
 
         def meaning(part: exp.Expression) -> Expr | None:
             return self.selected.get(self._unlike(part)) if isinstance(part, exp.Column) else None
@@ -222,7 +224,8 @@ class Windows:
         return self.plain(node, meaning)
 
     def joined(self, rows: Relation, frame: Frame, wish: str) -> dict[Expr, Expr]:
-        """Adds the rows to a frame, with the values of the window functions; what columns with @ stand for there."""
+        """Adds the rows with the values of the window functions to a frame. Returns the expressions of the columns with
+        @."""
         text = self.scope.text
         overs: dict[tuple[tuple[str, ...], tuple[Order, ...]], list[Call]] = {}
         for one in self.calls:
@@ -243,13 +246,13 @@ class Windows:
         return names
 
     def _hidden(self) -> int:
-        """Returns how many of the last columns of the rows only window functions read."""
+        """Returns the number of last columns of the rows that only window functions read."""
         read = (item.name in self.outside for item in reversed(self.below.hidden))
         return next((i for i, found in enumerate(read) if found), len(self.below.hidden))
 
 
 def _called(node: exp.Window) -> exp.Expression:
-    """Returns the function of a window function, without FILTER and the like."""
+    """Returns the function of a window function, without FILTER and other wrappers."""
     inner: exp.Expression = node.this
     while isinstance(inner, WRAPPERS):
         inner = inner.this

@@ -1,4 +1,4 @@
-"""Forms that keep the first rows of an order, as ranks. Part of `plans.frontends.sql`.
+"""Rewrites clauses that keep the first rows of an order as conditions on ranks. Part of `plans.frontends.sql`.
 
 SELECT DISTINCT ON (a) a, b FROM t ORDER BY a, b      QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY a, b) = 1
 SELECT a, b FROM t ORDER BY b LIMIT 3 BY a            QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) <= 3
@@ -16,7 +16,7 @@ from plans.frontends.sql.text.place import extent, placed
 
 
 def first_rows(root: exp.Expression, text: Text) -> exp.Expression:
-    """Returns an equivalent query that says by ranks which rows come first."""
+    """Returns an equivalent query that selects first rows by ranks."""
     for node in nodes(root, exp.Select):
         distinct, limit, offset = (node.args.get(name) for name in ("distinct", "limit", "offset"))
         on = distinct.args.get("on") if distinct is not None else None
@@ -37,20 +37,20 @@ _Ranks = list[tuple[type[exp.Expression], type[exp.Binary], int]]
 
 
 def _distinct_on(node: exp.Select, on: exp.Expression, text: Text) -> None:
-    """Selects by ROW_NUMBER instead of DISTINCT ON: without ORDER BY the row with the least keys."""
+    """Replaces DISTINCT ON by ROW_NUMBER. Without ORDER BY, the row with the least keys is first."""
     keys = [_meant(key, node, text).copy() for key in (on.expressions if isinstance(on, exp.Tuple) else [on])]
     if node.args.get("order") is None:
         node.set("order", exp.Order(expressions=[exp.Ordered(this=key.copy(), nulls_first=True) for key in keys]))
     node.set("distinct", None)
     _qualify(node, [(exp.RowNumber, exp.EQ, 1)], keys, "DISTINCT ON", on, text)
     if not limited(node):
-        node.set("order", None)  # it says which rows are first, and no more
+        node.set("order", None)  # it only determines the first rows
 
 
 def _ranked(
     node: exp.Select, function: type[exp.Expression], keys: list[exp.Expression], words: str, text: Text
 ) -> None:
-    """Selects by ranks instead of LIMIT and OFFSET."""
+    """Replaces LIMIT and OFFSET by conditions on ranks."""
     limit, offset = node.args["limit"], node.args.get("offset")
     if node.args.get("distinct") is not None:
         raise text.error(f"{words} beside DISTINCT is not supported", limit, "put SELECT DISTINCT into FROM")
@@ -80,7 +80,7 @@ def _qualify(
 
 
 def _meant(node: exp.Expression, select: exp.Select, text: Text) -> exp.Expression:
-    """Returns what a number or a name of an output column stands for: an item of the SELECT list."""
+    """Returns the item of the SELECT list that a number or the name of an output column refers to."""
     if isinstance(node, exp.Column) and not node.table:
         named = (one for one in select.expressions if isinstance(one, exp.Alias) and _same(one.alias, node.name))
         return next((one.this for one in named), node)
@@ -98,7 +98,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _count(clause: exp.Expression, text: Text) -> int:
-    """Returns the number of rows that a clause names."""
+    """Returns the number of rows of a clause."""
     count = clause.args.get("count") if isinstance(clause, exp.Fetch) else clause.expression
     count = count.unnest() if isinstance(count, exp.Expression) else count
     if not isinstance(count, exp.Literal) or count.is_string or not count.name.isdigit():

@@ -1,4 +1,4 @@
-"""Reads window specifications: partitions, orders, frames, and named windows. Part of `plans.frontends.sql`."""
+"""Parses window specifications: partitions, orders, frames, and named windows. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OWN = {
     exp.CumeDist: "cume_dist", exp.Ntile: "ntile", exp.Lag: "lag", exp.Lead: "lead", exp.FirstValue: "first_value",
     exp.LastValue: "last_value", exp.NthValue: "nth_value", exp.First: "first_value", exp.Last: "last_value",
 }  # fmt: skip
-"""Window functions that are no aggregates, by their nodes."""
+"""Window functions that are not aggregates, by their nodes."""
 Read = Callable[[exp.Expression], Expr]
 Spelled = tuple[Sequence[exp.Expression], exp.Order | None, exp.WindowSpec | None]
 
 
 def spelled(node: exp.Window, defined: Mapping[str, exp.Window], text: Text, depth: int = 0) -> Spelled:
-    """Returns partition, order and frame of OVER, with those of the window that it names."""
+    """Returns partition, order and frame of OVER, including those of the named window to which it refers."""
     partition, order, spec = node.args.get("partition_by") or (), node.args.get("order"), node.args.get("spec")
     name = node.args.get("alias")
     if name is None:
@@ -41,7 +41,7 @@ def spelled(node: exp.Window, defined: Mapping[str, exp.Window], text: Text, dep
 def frame_in(
     spec: exp.WindowSpec | None, order: Sequence[Order], types: Mapping[str, str], read: Read, text: Text
 ) -> Frame | None:
-    """Returns the frame of OVER; None if it names none."""
+    """Returns the frame of OVER, or None if it has none."""
     if spec is None:
         return None
     unit = str(spec.args.get("kind") or "ROWS").lower()

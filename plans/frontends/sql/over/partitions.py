@@ -1,7 +1,7 @@
-"""Aggregates as window functions: what GROUP BY has. Part of `plans.frontends.sql`.
+"""Aggregates as window functions, with the same functions as GROUP BY. Part of `plans.frontends.sql`.
 
 Over a whole partition, `MODE(b) OVER (PARTITION BY a)` is MODE(b) of the rows grouped by `a`, joined with the rows.
-Over a frame, the aggregates of the engine's that it is made of are window functions.
+Over a frame, an aggregate is computed from window functions that are aggregates of the engine.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from plans.schema import Column, Table
 
 Read = Callable[[exp.Expression], Expr]
 ROWS = "rows"
-"""What the rows that window functions see are called."""
+"""The name of the input rows of window functions."""
 _LISTS = (exp.ArrayAgg, exp.GroupConcat)
 _AROUND = (*WRAPPERS, exp.Distinct, exp.Limit, exp.Order, exp.Ordered, exp.Where)
-"""What stands around the values that an aggregate reads."""
+"""The nodes that can wrap the values that an aggregate reads."""
 
 
 def of_all(order: exp.Order | None, spec: exp.WindowSpec | None) -> bool:
-    """Returns whether a frame is all of its partition."""
+    """Returns whether a frame is the whole partition."""
     if spec is None:
         return order is None
     unbounded = all(spec.text(side) == "UNBOUNDED" for side in ("start", "end"))
@@ -41,7 +41,7 @@ def of_all(order: exp.Order | None, spec: exp.WindowSpec | None) -> bool:
 
 
 class _Rows:
-    """Aggregates of columns of the rows that window functions see, as `groups` has them."""
+    """Aggregates of columns of the input rows of window functions, which `groups` translates."""
 
     def __init__(self, keys: Sequence[Expr], scope: Scope, groups: type[Groups]) -> None:
         frame = Frame(Names({ROWS}))
@@ -51,8 +51,8 @@ class _Rows:
         self.groups = groups(exp.Select(), inside, Grouping(items, whole=not keys))
 
     def _called(self, node: exp.Window, order: exp.Order | None, read: Read) -> Expr:
-        """Returns an aggregate over those of the groups. `read` returns the column of the rows that has a value; in
-        `order` are the lists that name none."""
+        """Returns an aggregate as an expression over the aggregates of `groups`. `read` returns the column of the rows
+        with a value. Lists without an order of their own use `order`."""
         made = node.this.copy()
         lists = made.find(*_LISTS)
         if order is not None and lists is not None and made.find(exp.Order, exp.Distinct) is None:
@@ -63,7 +63,7 @@ class _Rows:
         return self.groups.value(made)
 
     def _column(self, column: Expr) -> exp.Column:
-        """Returns a column of the rows as SQL names it."""
+        """Returns a column of the rows as a node of SQL."""
         name = column.value.removeprefix("@")
         known = {own.value: key for key, (_, own) in self._read.columns.items()}
         key = known.get(f"{ROWS}.{name}") or f"c{len(known)}"
@@ -72,8 +72,8 @@ class _Rows:
 
 
 class Partitions(_Rows):
-    """The aggregates over partitions by the same `keys`. They and the `names` of aggregates are columns of the rows,
-    and of the groups, that are not there yet: their names begin with @."""
+    """The aggregates over partitions by the same `keys`. The keys and the `names` of aggregates are columns of the rows
+    and of the groups that are added later: their names begin with @."""
 
     def __init__(self, keys: Sequence[Expr], scope: Scope) -> None:
         super().__init__(keys, scope, Groups)
@@ -82,7 +82,7 @@ class Partitions(_Rows):
         self._known: dict[exp.Expression, Expr] = {}
 
     def aggregate(self, node: exp.Window, order: exp.Order | None, name: str, read: Read) -> Expr:
-        """Returns an aggregate as a column of that name. `read` returns the column of the rows that has a value."""
+        """Returns an aggregate as a column of that name. `read` returns the column of the rows with a value."""
         if node not in self._known:
             value = self._called(node, order, read)
             self._known[node] = col(f"@{name}", value.type)
@@ -98,7 +98,7 @@ class Partitions(_Rows):
 
 
 class _Chosen(Groups):
-    """Groups in which MAX_BY and its kin are aggregates, as they are over frames."""
+    """Groups in which MAX_BY, MIN_BY and MODE are ordinary aggregates, as over frames."""
 
     def _picked(self, given: Called) -> Expr:
         return self._added(given)
@@ -118,8 +118,8 @@ class Framed(_Rows):
         add: Callable[[Aggregate], Expr],
         computed: Callable[[str, Expr], str],
     ) -> Expr:
-        """Returns an aggregate: what `add` makes of those of the engine's that it is made of, whose columns are those
-        of the rows. `computed` returns the column of the rows that has a value over them, by its name here."""
+        """Returns an aggregate as an expression of the results of `add`, which receives aggregates of the engine over
+        columns of the rows. `computed` returns the name of the column of the rows with a value over them."""
         value, columns = self._called(node, order, read), self.groups.columns
 
         def name(given: str) -> str:
@@ -136,8 +136,8 @@ class Framed(_Rows):
 
 
 def _values(node: exp.Expression, called: bool = False) -> Iterator[exp.Expression]:
-    """Yields the values of rows that an aggregate reads, but for constants. `called`: the node is inside of the
-    aggregate, else it may stand around it."""
+    """Yields the values of rows that an aggregate reads, without constants. `called`: the node is inside of the
+    aggregate; otherwise it may wrap the aggregate."""
     called = called or not isinstance(node, WRAPPERS)
     for part in node.iter_expressions():
         if isinstance(part, _AROUND) or (not called and part is node.this):

@@ -1,1 +1,1 @@
-"""What stands in FROM: tables, joins, windows of time, elements of arrays, constants."""
+"""The relations of FROM: tables, joins, time windows, elements of arrays, constants."""

@@ -1,12 +1,12 @@
 """Constant rows: VALUES, arrays first in FROM, and SELECT without FROM. Part of `plans.frontends.sql`.
 
-They are put beside the one row of a group that always has one, of a relation that the query reads anyway::
+They are joined with the single row of a group without GROUP BY, over a relation that the query reads anyway::
 
     VALUES (1, 'x'), (2, 'y')   ->   SELECT 1 AS col1, 'x' AS col2 FROM (one row) UNION ALL SELECT 2, 'y' FROM (one row)
 
     FROM UNNEST(ARRAY(1, 2)) AS u(x)   ->   FROM (SELECT u.* FROM (one row), UNNEST(ARRAY(1, 2)) AS u(x)) AS u
 
-So they are there from the first batch on.
+So they exist from the first batch on.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from plans.frontends.sql.text.place import extent, placed
 
 
 def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> exp.Expression:
-    """Returns an equivalent query whose VALUES, arrays first in FROM, and SELECTs without FROM read one row.
+    """Returns an equivalent query whose VALUES, arrays first in FROM, and SELECTs without FROM read a relation of one
+    row.
 
-    A query that reads none of the `tables` is returned unchanged: there is nothing to maintain.
+    A query that reads none of the `tables` is returned unchanged, because there is nothing to maintain.
     """
     ctes = {cte.alias.lower() for cte in nodes(root, exp.CTE)}
     named = (".".join(part.name for part in table.parts) for table in nodes(root, exp.Table))
@@ -50,12 +51,12 @@ def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> 
 
 
 def _unnest_first(root: exp.Expression, read: str) -> None:
-    """Puts arrays that come first in FROM behind a relation of one row."""
+    """Moves arrays that come first in FROM behind a relation of one row."""
     for clause in nodes(root, exp.From):
         node = clause.this
         called = node.this if isinstance(node, (exp.Table, exp.Lateral)) else node
         if not isinstance(called, exp.Expression) or not is_generator(called) or called.find(exp.Column):
-            continue  # what reads columns is refused where it stands
+            continue  # an array of columns is rejected at its position
         alias = node.args.get("alias")
         name = alias.name or alias.columns[0].name if alias is not None else ""
         star = exp.Column(this=exp.Star(), table=exp.to_identifier(name or "generated"))
@@ -69,7 +70,7 @@ def _unnest_first(root: exp.Expression, read: str) -> None:
 
 
 def _bare(node: exp.Expression, called: exp.Expression) -> exp.Expression:
-    """Returns the rows of an array as they stand behind a table."""
+    """Returns the rows of an array in the form in which they follow a table."""
     if isinstance(node, exp.Table):
         alias = node.args.get("alias")
         return exp.Lateral(this=called.copy(), alias=alias.copy() if alias is not None else None)

@@ -34,7 +34,7 @@ _OUTER = ("LEFT", "RIGHT", "FULL", "ANTI")
 
 
 def with_clause(node: exp.Expression, scope: Scope) -> Ctes:
-    """Returns the CTEs that a query sees."""
+    """Returns the CTEs that are visible to a query."""
     clause, text = node.args.get("with_") or node.args.get("with"), scope.text
     if clause is None:
         return scope.ctes
@@ -97,7 +97,7 @@ def _add_sessions(node: exp.Table, scope: Scope) -> None:
 
 
 def _add_pivoted(node: exp.Expression, scope: Scope) -> None:
-    """Adds what PIVOT or UNPIVOT makes of a table or subquery."""
+    """Adds the result of PIVOT or UNPIVOT of a table or subquery."""
     (pivot,), rows = node.args["pivots"], node.copy()
     rows.set("pivots", None)
     probe = scope.apart()
@@ -131,7 +131,7 @@ def _add_named(node: exp.Table, scope: Scope) -> None:
 
 
 def _check_names(alias: str, names: Sequence[str], count: int, scope: Scope, node: exp.Expression) -> None:
-    """Raises PlanError if a relation of so many columns cannot have these names for them; none is right, too."""
+    """Raises PlanError if a relation of `count` columns cannot have these column names. No names are valid, too."""
     if names and len(names) != count:
         raise scope.text.error(f"{alias} has {count} columns, and names for {len(names)}", node, "name all of them")
     twice = [name for i, name in enumerate(names) if name.lower() in {other.lower() for other in names[:i]}]
@@ -140,7 +140,7 @@ def _check_names(alias: str, names: Sequence[str], count: int, scope: Scope, nod
 
 
 def _add_source(source: Source, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a source under a name, with its columns under `names` if there are any."""
+    """Adds a source under an alias. `names` rename its columns if there are any."""
     scope.frame.sources.append(source)
     spelled = names or tuple(column.name for column in source.table.columns)
     pairs = zip(spelled, source.table.columns, strict=True)
@@ -148,7 +148,7 @@ def _add_source(source: Source, alias: str, names: Sequence[str], scope: Scope, 
 
 
 def _add_subquery(body: exp.Expression, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a subquery: flattened if it can be, else as a relation of its own."""
+    """Adds a subquery: flattened if possible, else as a derived relation."""
     body = unwrapped(body)
     if flat(body):
         distinct = bool(body.args.get("distinct"))
@@ -159,7 +159,7 @@ def _add_subquery(body: exp.Expression, alias: str, names: Sequence[str], scope:
 
 
 def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a CTE, as a subquery. It is read once, however often it is named: what reads one twice may be read twice."""
+    """Adds a CTE like a subquery. It is translated once, even if several relations read it."""
     body, columns, visible = scope.ctes[name.lower()]
     names = names or columns
     body, known = unwrapped(body), scope.reading.ctes
@@ -180,13 +180,13 @@ def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: ex
 
 
 def _add_derived(found: Algebra, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a relation under a name, with its columns under `names` if there are any."""
+    """Adds a relation under an alias. `names` rename its columns if there are any."""
     _check_names(alias, names, len(found.columns), scope, node)
     _add_source(scope.frame.derived(found, alias), alias, names, scope, node)
 
 
 def _add_frame(found: Frame, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a join core under a name, with its columns under `names` if there are any."""
+    """Adds a join core under an alias. `names` rename its columns if there are any."""
     group = scope.frame.names.group() if found.distinct else 0
     scope.frame.merge(found, group)
     if found.distinct:
@@ -200,7 +200,7 @@ def _add_frame(found: Frame, alias: str, names: Sequence[str], scope: Scope, nod
 
 
 def add_join(join: exp.Join, scope: Scope) -> None:
-    """Adds what JOIN names, and its conditions."""
+    """Adds the relation of JOIN, and its conditions."""
     kind, method = scope.text.check_join(join)
     on = join.args.get("on")
     if on is not None:
@@ -239,7 +239,7 @@ def add_join(join: exp.Join, scope: Scope) -> None:
 def _add_generated(
     node: exp.Expression, join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope
 ) -> None:
-    """Adds the rows that UNNEST, or EXPLODE and its kin, make of an array that stands before them in FROM."""
+    """Adds the rows that UNNEST, EXPLODE and similar calls make of an array of relations before them in FROM."""
     if kind not in ("INNER", "LEFT") or join.args.get("using"):
         raise scope.text.error(f"a {kind} JOIN with rows of an array is not supported", join, "use JOIN or LEFT JOIN")
     certain = all(isinstance(part, exp.Boolean) and part.this for part in written)
@@ -251,7 +251,7 @@ def _add_generated(
 
 
 def _add_lateral(join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope) -> None:
-    """Adds a subquery that reads what stands before it in FROM."""
+    """Adds a subquery that reads relations before it in FROM."""
     lateral, text = join.this, scope.text
     if kind not in ("INNER", "LEFT") or not isinstance(lateral.this, exp.Subquery) or join.args.get("using"):
         raise text.error("LATERAL of this form is not supported", join, "write [LEFT] JOIN LATERAL (SELECT ...) ON ...")
@@ -290,7 +290,7 @@ def _add_lateral(join: exp.Join, kind: str, written: list[exp.Expression], scope
 
 
 def _add_right(join: exp.Join, kind: str, method: str, written: list[exp.Expression], scope: Scope) -> None:
-    """Adds a SEMI or ANTI JOIN that keeps rows of its right side: from there it is one of the left side."""
+    """Adds a SEMI or ANTI JOIN that keeps rows of its right side, as one that keeps rows of its left side."""
     frame, left, right = scope.frame, scope.side(), scope.apart()
     left.relations, left.order = scope.relations, scope.order
     add_relation(join.this, right)
@@ -308,7 +308,7 @@ def _add_right(join: exp.Join, kind: str, method: str, written: list[exp.Express
 
 
 def _semi_join(right: Scope, scope: Scope) -> None:
-    """Adds the sources of the right side of a SEMI JOIN, which only ask for existence."""
+    """Adds the sources of the right side of a SEMI JOIN, which only test for existence."""
     group = scope.frame.names.group()
     if all(source.join == "inner" for source in right.frame.sources):
         scope.frame.merge(right.frame, group)
@@ -317,9 +317,8 @@ def _semi_join(right: Scope, scope: Scope) -> None:
 
 
 def _add_joined(node: exp.Expression, scope: Scope) -> None:
-    """Adds a join in parentheses. What a RIGHT or FULL JOIN in them joins is in a frame of its own: the sources that
-    are there already stand outside of the parentheses.
-    """
+    """Adds a join in parentheses. If it contains a RIGHT or FULL JOIN, it has a frame of its own, because the existing
+    sources are outside of the parentheses."""
     first, joins = node.copy(), node.args["joins"]
     first.set("joins", None)
     padded = any((join.side or "").upper() in ("RIGHT", "FULL") for join in joins_of(node))
@@ -351,7 +350,8 @@ def _merge(join: exp.Join, kind: str, method: str, left: Scope, right: Scope) ->
 
 
 def _using(name: str, left: Scope, right: Scope, join: exp.Join) -> tuple[tuple[Relation, Expr], tuple[Relation, Expr]]:
-    """Returns the two columns of a USING name, with what shows them; only that of the left is shown from now on."""
+    """Returns the two columns of a USING name, each with the relation that shows it. Afterwards only the left one is
+    shown."""
     ours, theirs = left.having(name), right.having(name)
     if not ours or not theirs:
         raise left.text.error(f"USING({name}): both sides of the join must have this column", join)
@@ -362,7 +362,7 @@ def _using(name: str, left: Scope, right: Scope, join: exp.Join) -> tuple[tuple[
 
 
 def _add_outer(join: exp.Join, kind: str, method: str, written: list[exp.Expression], scope: Scope) -> None:
-    """Adds an outer or anti join: both sides become one source each where they are more."""
+    """Adds an outer or anti join. Both sides become a single source each."""
     frame = scope.frame
     if kind in ("RIGHT", "FULL"):
         left = one_source(frame, scope.relations, scope)
@@ -383,7 +383,7 @@ def _add_outer(join: exp.Join, kind: str, method: str, written: list[exp.Express
 def _add_asof(
     join: exp.Join, kind: str, moment: exp.Expression | None, written: list[exp.Expression], scope: Scope
 ) -> None:
-    """Adds an ASOF JOIN, or a join with versions at a `moment`: the rows of both sides in order become one source."""
+    """Adds an ASOF JOIN, or a join with versions at a `moment`. The ordered rows of both sides become one source."""
     frame, nearest = scope.frame, join.args.get("match_condition")
     if nearest is not None and not isinstance(nearest, (exp.GTE, exp.GT, exp.LTE, exp.LT)):
         message, hint = "MATCH_CONDITION takes one comparison by >=, >, <= or <", "write equalities behind ON"
@@ -416,9 +416,8 @@ def _add_asof(
 def _outer_condition(
     join: exp.Join, kind: str, method: str, scope: Scope, right: Scope, written: list[exp.Expression]
 ) -> tuple[Expr, ...]:
-    """Returns the conditions of an outer join, which stay with it; its right side comes into the scope, and USING
-    merges columns.
-    """
+    """Returns the conditions of an outer join, which stay with the join. Adds its right side to the scope; USING merges
+    columns."""
     frame = scope.frame
     conditions, count = frame.conditions, len(frame.sources)
     frame.conditions = []

@@ -1,8 +1,8 @@
-"""PIVOT and UNPIVOT as the queries that they stand for. Part of `plans.frontends.sql`.
+"""Rewrites PIVOT and UNPIVOT as plain queries. Part of `plans.frontends.sql`.
 
 `t PIVOT (SUM(b) FOR s IN ('x', 'y'))` groups the rows of `t` by all its other columns. Each value gets a column, which
-is NULL where a group has no row of it; COUNT is 0 then in other dialects than Spark's. `t UNPIVOT (v FOR name IN (a,
-c))` has each row once per column that is listed.
+is NULL in a group without rows of the value; in other dialects than Spark's, COUNT is then 0. `t UNPIVOT (v FOR name IN
+(a, c))` has each row once per listed column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from plans.frontends.sql.text.place import extent, placed
 
 
 def pivoted(pivot: exp.Pivot, rows: exp.Expression, columns: Sequence[str], text: Text) -> exp.Expression:
-    """Returns the query that PIVOT or UNPIVOT over `rows`, a table or subquery with these columns, is."""
+    """Returns PIVOT or UNPIVOT over `rows`, a table or subquery with these columns, as a plain query."""
     fields = pivot.args.get("fields") or []
     if len(fields) != 1 or not isinstance(fields[0], exp.In) or not fields[0].expressions:
         raise text.error("this PIVOT is not supported", pivot, "write PIVOT (SUM(x) FOR y IN (1, 2))")
@@ -53,12 +53,12 @@ def _pivot(pivot: exp.Pivot, field: exp.In, rows: exp.Expression, columns: Seque
 
 
 def _name(value: exp.Expression) -> str:
-    """Returns what the column of a value is called."""
+    """Returns the name of the column of a value."""
     return value.alias or (value.name if isinstance(value, exp.Literal) else value.sql("spark"))
 
 
 def _is(column: exp.Expression, value: exp.Expression) -> Any:
-    """Returns the condition that rows have a value; of several columns a tuple."""
+    """Returns the condition that rows have a value, which is a tuple for several columns."""
     value = value.this if isinstance(value, exp.PivotAlias) else value
     if len(_parts(column)) != len(_parts(value)):
         raise PlanError(f"PIVOT compares {len(_parts(column))} columns with {len(_parts(value))} values")
@@ -77,7 +77,7 @@ def _there(column: exp.Expression, value: exp.Expression) -> exp.Expression:
 
 
 def _of(written: exp.Expression, column: exp.Expression, value: exp.Expression) -> exp.Expression:
-    """Returns an expression over aggregates, which count the rows of a value alone."""
+    """Returns an expression over aggregates restricted to the rows of a value."""
     found = exp.Paren(this=(written.this if isinstance(written, exp.Alias) else written).copy())
     for one in list(aggregates(found)):
         inner: Any = one
@@ -89,7 +89,7 @@ def _of(written: exp.Expression, column: exp.Expression, value: exp.Expression) 
 
 
 def _unpivot(pivot: exp.Pivot, field: exp.In, rows: exp.Expression, columns: Sequence[str]) -> exp.Expression:
-    """Returns the union of the rows with one column after the other."""
+    """Returns the union of the rows, with one listed column each."""
     listed = {column.name.lower() for part in field.expressions for column in nodes(part, exp.Column)}
     kept = [name for name in columns if name.lower() not in listed]
     made: exp.Expression | None = None

@@ -1,13 +1,13 @@
-"""SESSION in FROM and in GROUP BY: windows that end where a key has no row for some time.
+"""SESSION in FROM and in GROUP BY: windows that end when a key has no row for some time.
 
 Part of `plans.frontends.sql`.
 
     FROM SESSION(clicks, user, at, '10 minutes') AS s     columns of clicks, window_start, window_end
-    GROUP BY user, SESSION(at, INTERVAL '10' MINUTE)      with SESSION_START and SESSION_END of the same beside it
+    GROUP BY user, SESSION(at, INTERVAL '10' MINUTE)      with SESSION_START and SESSION_END of the same arguments
     GROUP BY user, session_window(at, '10 minutes')       with session_window.start and session_window.end
 
-In GROUP BY the rows of a session are known by its start, and its end follows from the last row: so a row behind the
-others changes nothing of theirs.
+In GROUP BY, the start identifies a session, and its end is computed from the last row. So a new last row does not
+change the other rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_sessions(node: exp.Expression) -> bool:
 
 
 def arguments_of(node: exp.Table) -> tuple[exp.Table, list[exp.Column], exp.Expression]:
-    """Returns the table of a call of SESSION; the columns of its keys, and that of the time; and the gap."""
+    """Returns the table of a call of SESSION, the columns of its keys followed by that of the time, and the gap."""
     args = list(node.this.expressions)
     if len(args) < 3 or not all(isinstance(arg, exp.Column) and not arg.table for arg in args[:-1]):
         raise PlanError(
@@ -46,9 +46,9 @@ def arguments_of(node: exp.Table) -> tuple[exp.Table, list[exp.Column], exp.Expr
 
 
 def in_sessions(source: Source, shown: Outputs, columns: Sequence[Expr], gap: Any, frame: Frame, text: str) -> Source:
-    """Returns the rows of a source, with the columns that are `shown`, and start and end of their sessions.
+    """Returns the rows of a source, with the columns `shown`, and the start and end of their sessions.
 
-    `columns` are the keys and, behind them, the time.
+    `columns` are the keys followed by the time.
     """
     names = {expr: name for name, expr in shown}
     *keys, time = (names[one] for one in columns)
@@ -63,18 +63,20 @@ def in_sessions(source: Source, shown: Outputs, columns: Sequence[Expr], gap: An
 
 @dataclass(frozen=True)
 class Session:
-    """SESSION in GROUP BY: rows whose `time` follows that of another of the same keys within `gap` microseconds."""
+    """SESSION in GROUP BY: rows whose `time` is at most `gap` microseconds after that of another row with the same
+    keys."""
 
     time: Expr
     gap: int
 
     @property
     def key(self) -> Expr:
-        """Returns what rows of a session have in common: its start."""
+        """Returns the column that identifies a session: its start."""
         return col("@session", self.time.type)
 
     def over(self, rows: Query, keys: Sequence[str], time: str, *, ends: bool) -> Over:
-        """Returns the rows that have a time, with when their sessions begin; with `ends` also with the last time."""
+        """Returns the rows that have a time, with the start of their session, and with `ends` also with its last
+        time."""
         known = call("not", call("isnull", dict(rows.outputs)[time]))
         return sessions(replace(rows, conditions=(*rows.conditions, known)), keys, time, self.gap, ends=ends)
 
@@ -94,7 +96,7 @@ def is_session(node: exp.Expression) -> bool:
 
 def asked(node: exp.Expression) -> str:
     """Returns the function of a session that a node calls, or the part of Spark's struct `session_window` that it
-    names; nothing if it is neither."""
+    reads, or an empty string."""
     if is_session(node):
         return node.name.upper()
     if isinstance(node, exp.Dot) and is_session(node.this) and node.this.name.upper() == SESSION_WINDOW:
@@ -105,7 +107,7 @@ def asked(node: exp.Expression) -> str:
 
 
 def session_of(node: exp.Expression, read: Callable[[exp.Expression], Expr]) -> Session:
-    """Returns the session that a call names."""
+    """Returns the session of a call."""
     name = asked(node)
     if len(node.expressions) != 2:
         raise PlanError(f"{name} takes a timestamp and a gap, not {len(node.expressions)} arguments")

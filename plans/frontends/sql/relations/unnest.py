@@ -1,7 +1,7 @@
 """EXPLODE, POSEXPLODE, INLINE and UNNEST: a row for each element of an array, or each entry of a map.
 
-Part of `plans.frontends.sql`. They stand in LATERAL VIEW, in FROM, or in what is selected. The rows that have the array
-become an `Unnest`: one table, where the array is made of its columns, else all that stands before it in FROM.
+Part of `plans.frontends.sql`. They occur in LATERAL VIEW, in FROM, or in the SELECT list. The rows with the array
+become an `Unnest`: a single table if the array is made of its columns, else everything before it in FROM.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from plans.queries.algebra import Source, split, unnested, unused
 
 _GENERATORS = (exp.Explode, exp.Inline, exp.Unnest)
 _FLATTEN = ("SEQ", "KEY", "PATH", "INDEX", "VALUE", "THIS")
-"""The columns of Snowflake's FLATTEN, of which INDEX and VALUE are there."""
+"""The columns of Snowflake's FLATTEN, of which INDEX and VALUE are supported."""
 
 
 class _Elements(NamedTuple):
-    """An array, and what is shown of an element of it: the names, and the fields that lead there."""
+    """An array, and the columns of an element: their names, and the paths of fields to their values."""
 
     array: Expr
     shown: Shown
 
 
 def is_generator(node: exp.Expression) -> bool:
-    """Returns whether a call makes rows of a value."""
+    """Returns whether a call turns a value into rows."""
     return isinstance(node, _GENERATORS)
 
 
 def add_generated(node: exp.Expression, scope: Scope, around: exp.Expression, outer: bool = False) -> Scope:
-    """Adds the rows that a call makes, under the alias of the node around it, to a scope.
+    """Adds the rows of a call to a scope, under the alias of the node `around`.
 
-    `outer`: a row without elements stays, with NULL. Returns the scope of the new columns, which are part of the other.
+    `outer`: a row without elements is kept, with NULL. Returns the scope of the new columns, which are also added to
+    the other scope.
     """
     if not is_generator(node):
         word = spelling(scope.text.text, node)
@@ -72,7 +73,7 @@ def add_generated(node: exp.Expression, scope: Scope, around: exp.Expression, ou
 
 
 def _elements(node: exp.Expression, names: list[str], scope: Scope) -> _Elements:
-    """Returns the array that a call makes rows of, and its columns. PlanError if it is given anything else."""
+    """Returns the array that a call turns into rows, and its columns. Raises PlanError for other arguments."""
     given = node.expressions if isinstance(node, exp.Unnest) else [node.this]
     if not isinstance(node, exp.Unnest) and node.expressions:
         raise PlanError(f"{spelling(scope.text.text, node)} does not take so many arguments")
@@ -93,7 +94,7 @@ def _elements(node: exp.Expression, names: list[str], scope: Scope) -> _Elements
 
 
 def _unnested(array: Expr, scope: Scope, node: exp.Expression) -> Expr:
-    """Returns the column of the elements of an array, for which the sources of the frame that it reads are unnested."""
+    """Returns the column of the elements of an array. The sources of the frame that the array reads are unnested."""
     frame, text = scope.frame, scope.text
     read = {split(name)[0] for name in array.columns} or {source.alias for source in frame.sources[:1]}
     inside = [source for source in frame.sources if source.alias in read]
@@ -108,7 +109,7 @@ def _unnested(array: Expr, scope: Scope, node: exp.Expression) -> Expr:
 
 
 def _together(array: Expr, scope: Scope) -> tuple[Expr, list[Source]]:
-    """Returns the array as a column of one source, which all of the frame has become."""
+    """Returns the array as a column of a single source, into which the whole frame is turned."""
     frame = scope.frame
     column = Relation.of("unnested", [("array", array)])
     made = one_source(frame, [*scope.relations, column], scope)
@@ -117,7 +118,7 @@ def _together(array: Expr, scope: Scope) -> tuple[Expr, list[Source]]:
 
 
 def lifted(node: exp.Select, scope: Scope) -> exp.Select:
-    """Returns a SELECT whose calls that make rows stand in LATERAL VIEW instead of in what is selected."""
+    """Returns a SELECT in which calls that make rows are moved from the SELECT list to LATERAL VIEW."""
     if not any(_calls(item) for item in node.expressions):
         return node
     made = node.copy()
@@ -155,8 +156,8 @@ def lifted(node: exp.Select, scope: Scope) -> exp.Select:
 
 
 def _is_grouped(node: exp.Select, item: exp.Expression) -> bool:
-    """Returns whether rows are grouped by the elements that an item of a SELECT list makes rows of, by its alias or its
-    place: they are made before the groups then."""
+    """Returns whether the elements that an item of a SELECT list turns into rows are a grouping key, by alias or
+    position. The rows are then made before the groups."""
     group, place = node.args["group"], node.expressions.index(item) + 1
     named = isinstance(item, exp.Alias) and _called(item) in _calls(item) and next(aggregates(item), None) is None
     by_name = any(one == exp.column(item.alias) for one in group.expressions) if item.alias else False
@@ -164,8 +165,8 @@ def _is_grouped(node: exp.Select, item: exp.Expression) -> bool:
 
 
 def _calls(item: exp.Expression) -> list[exp.Expression]:
-    """Returns the calls that make rows, in an item of a SELECT list but for its subqueries; inside of
-    an expression those that make one value."""
+    """Returns the calls that make rows in an item of a SELECT list, without its subqueries. Inside of an expression,
+    only calls that make one value count."""
     found, todo = [], [item]
     while todo:
         part = todo.pop()

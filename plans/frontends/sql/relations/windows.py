@@ -1,4 +1,4 @@
-"""TUMBLE, HOP and CUMULATE in FROM: the rows of a table, each once for every window that it is in.
+"""TUMBLE, HOP and CUMULATE in FROM: the rows of a table, each once for every window that contains it.
 
 Part of `plans.frontends.sql`.
 
@@ -6,9 +6,9 @@ Part of `plans.frontends.sql`.
     FROM HOP(orders, at, '5 minutes', '10 minutes') AS o  a window of ten minutes begins every five
     FROM CUMULATE(orders, at, '1 hour', '1 day') AS o     days up to each of their hours
 
-A row is in as many windows as begin within a window's length. So the rows are those of a UNION ALL: of the window that
-began last, of the one before it, and so on; of CUMULATE of the window that ends after one step, after two, and so on.
-A row without a time is in none. `plans.frontends.sql.relations.sessions` has SESSION.
+A row is in as many windows as begin within the length of a window. So the rows are those of a UNION ALL: of the window
+that began last, of the one before it, and so on; for CUMULATE, of the window that ends after one step, after two, and
+so on. A row without a time is in no window. `plans.frontends.sql.relations.sessions` has SESSION.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from plans.frontends.sql.text.made import is_known
 
 CALLS = {"TUMBLE": 3, "HOP": 4, "CUMULATE": 4}
 MOST = 1000
-"""Windows that a row may be in: each is a term of the union."""
+"""The most windows of a row. Each is a term of the union."""
 
 
 def is_windows(node: exp.Expression) -> bool:
@@ -32,7 +32,7 @@ def is_windows(node: exp.Expression) -> bool:
 
 
 def query_of(node: exp.Table) -> exp.Expression:
-    """Returns the query that a call of TUMBLE, HOP or CUMULATE stands for."""
+    """Returns the plain query of a call of TUMBLE, HOP or CUMULATE."""
     name, args = node.this.name.upper(), list(node.this.expressions)
     if len(args) != CALLS[name] or not all(isinstance(arg, exp.Column) for arg in args[:2]) or args[0].table:
         wanted = {"TUMBLE": "the size", "HOP": "the slide and the size", "CUMULATE": "the step and the size"}[name]
@@ -71,8 +71,8 @@ _EXAMPLE = {"TUMBLE": ("'10' MINUTE",), "HOP": ("'5' MINUTE", "'10' MINUTE"), "C
 def _windows(
     source: exp.Column, moment: exp.Column, slide: exp.Expression, back: int, size: int, partly: bool
 ) -> exp.Select:
-    """Returns the rows with the window that began `back` microseconds before the last one; `partly`: some are in none
-    that began so early."""
+    """Returns the rows with the window that began `back` microseconds before the last one. `partly`: some rows are not
+    in that window."""
     last = exp.Anonymous(this="TUMBLE_START", expressions=[moment.copy(), slide.copy()])
     start, end = shifted(last, -back), shifted(last, size - back)
     condition: exp.Expression = is_known(moment)
@@ -84,7 +84,7 @@ def _windows(
 
 
 def shifted(moment: exp.Expression, by: int) -> exp.Expression:
-    """Returns a moment so many microseconds later."""
+    """Returns the moment `by` microseconds later."""
     if by == 0:
         return moment.copy()
     count, unit = durations.shown(abs(by)).split(" ")

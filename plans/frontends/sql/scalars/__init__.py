@@ -1,1 +1,1 @@
-"""Scalar expressions of SQL: names, functions, intervals, with their types."""
+"""Scalar expressions of SQL with their types: names, functions, intervals."""

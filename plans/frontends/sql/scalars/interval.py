@@ -1,4 +1,4 @@
-"""INTERVAL as a value, a date or timestamp plus or minus one, and the window of a length that it is in.
+"""INTERVAL as a value, a date or timestamp plus or minus an interval, and the tumbling window that contains a moment.
 
 Part of `plans.frontends.sql`; nodes are sqlglot's.
 """
@@ -24,12 +24,13 @@ _MINUTE_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}):(\d{1,2})(?:\.(\d{1,6}))?\s*", r
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 
 Read = Callable[[Any], Expr]
-"""Says which expression a node is."""
+"""Translates a node into an expression."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A length of time: months, and microseconds, whole numbers; None if it has none. `days`: a DATE stays a DATE."""
+    """An interval: months and microseconds as integers, None if it has none. `days`: a DATE plus the interval stays a
+    DATE."""
 
     months: Expr | None = None
     micros: Expr | None = None
@@ -43,17 +44,17 @@ class Interval:
         return Interval(months, micros, self.days and other.days)
 
     def times(self, count: Expr) -> Interval:
-        """Returns the interval so many times."""
+        """Returns the interval multiplied by a count."""
         return replace(self, months=_product(self.months, count), micros=_product(self.micros, count))
 
 
 def as_moment(value: Expr) -> Expr:
-    """Returns a date as the beginning of its day; anything else as it is."""
+    """Returns a date as the beginning of its day; other values unchanged."""
     return cast(value, "timestamp_ntz") if value.type == "date" else value
 
 
 def is_interval(node: Any) -> bool:
-    """Returns whether a node says a length of time."""
+    """Returns whether a node is an interval."""
     if node.key in ("paren", "neg"):
         return is_interval(node.this)
     if node.key == "mul":
@@ -64,7 +65,7 @@ def is_interval(node: Any) -> bool:
 
 
 def interval(node: Any, read: Read) -> Interval:
-    """Returns the length of time that a node says."""
+    """Returns the interval of a node."""
     if node.key == "paren":
         return interval(node.this, read)
     if node.key == "neg":
@@ -90,12 +91,12 @@ def interval(node: Any, read: Read) -> Interval:
 
 
 def _unit(node: Any) -> str:
-    """Returns the name of a unit; how many digits it has, as in DAY(3) and SECOND(6), changes nothing."""
+    """Returns the name of a unit. Its precision, as in DAY(3) and SECOND(6), is ignored."""
     return str(node).partition("(")[0].strip().upper()
 
 
 def _of(number: str, unit: str) -> Interval:
-    """Returns so much of a unit; seconds and less may have a fraction."""
+    """Returns the interval of a number of units. Seconds and smaller units may have a fraction."""
     word = unit.lower()
     months = _MONTHS.get(word) or _MONTHS.get(word.removesuffix("s"))
     sign, digits = (-1, number[1:]) if number[:1] == "-" else (1, number.removeprefix("+"))
@@ -114,7 +115,7 @@ _SPANS = {"DAY": _DAY_SPAN, "HOUR": _HOUR_SPAN, "MINUTE": _MINUTE_SPAN}
 
 
 def _spelled(text: str, span: str) -> Interval:
-    """Returns what a text says: '1 day 2 hours', or of a span like YEAR TO MONTH '1-2'."""
+    """Returns the interval of a text: '1 day 2 hours', or, for a span like YEAR TO MONTH, '1-2'."""
     if span == "YEAR TO MONTH" and (found := _MONTH_SPAN.fullmatch(text)):
         return Interval(months=lit(int(f"{found[1]}1") * (int(found[2]) * 12 + int(found[3]))), days=True)
     pattern = _SPANS.get(span.partition(" ")[0])
@@ -150,7 +151,7 @@ def _folded(made: Expr) -> Expr:
 
 
 def shifted(node: Any, read: Read) -> Expr:
-    """Returns a date or timestamp plus or minus an interval; of a literal, the value."""
+    """Returns a date or timestamp plus or minus an interval. For literals, returns the value."""
     first = is_interval(node.this)
     start = read(node.expression if first else node.this)
     if start.type in INTERVALS or (first and node.key == "sub" and start.type == "null"):
@@ -181,7 +182,7 @@ def shifted(node: Any, read: Read) -> Expr:
 
 
 def value(node: Any, read: Read) -> Expr:
-    """Returns the length of time that a node says as a value."""
+    """Returns the interval of a node as a value."""
     found = interval(node, read)
     if found.months is not None and found.micros is not None:
         hint = "write two columns, or add both to a date or a timestamp"
@@ -199,8 +200,8 @@ def _length(units: Expr, type_: str) -> Expr:
 
 
 TUMBLING = ("TUMBLE", "TUMBLE_START", "TUMBLE_END", "HOP", "WINDOW")
-"""Functions of a moment and a length: the window of that length that the moment is in, by its start or its end. HOP and
-WINDOW are what is left of them by `plans.frontends.sql.groups.window_calls`."""
+"""Functions of a moment and a length: the window of that length that contains the moment, by its start or its end.
+`plans.frontends.sql.groups.window_calls` reduces HOP and WINDOW to these."""
 
 
 SESSION, SESSION_WINDOW = "SESSION", "SESSION_WINDOW"
@@ -209,7 +210,7 @@ SESSIONS = (SESSION, "SESSION_START", "SESSION_END", SESSION_WINDOW)
 
 
 def tumbled(name: str, moment: Expr, length: Any) -> Expr:
-    """Returns the start or end of the tumbling window that a moment is in; `length`: an INTERVAL, or a text."""
+    """Returns the start or end of the tumbling window that contains a moment. `length`: an INTERVAL, or a text."""
     if moment.type not in ("date", "timestamp", "timestamp_ntz"):
         raise PlanError(f"{name} takes a date or a timestamp, not {moment.type}", hint="use CAST")
     size = lit(length_of(name, length), "int64")
@@ -218,7 +219,7 @@ def tumbled(name: str, moment: Expr, length: Any) -> Expr:
 
 
 def length_of(name: str, node: Any) -> int:
-    """Returns the length of a window in microseconds, of an INTERVAL or a text."""
+    """Returns the length of a window in microseconds, given as an INTERVAL or a text."""
     text = None
     if node.key == "literal" and node.args.get("is_string"):
         text = str(node.this)
@@ -241,7 +242,7 @@ def _worked_out(expr: Expr, what: str) -> Expr:
     """Returns the value of an expression of literals."""
     try:
         value = expr.evaluate({}, 1)[0].as_py()
-    except (ValueError, OverflowError):  # a date that Python has not
+    except (ValueError, OverflowError):  # a date that Python does not support
         value = None
     if value is None:
         raise PlanError(f"{what} leave the calendar")

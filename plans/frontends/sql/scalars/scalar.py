@@ -1,7 +1,8 @@
-"""Scalar expressions of a SQL syntax tree to typed expressions, and the places of its nodes in the text.
+"""Translates scalar expressions of a SQL syntax tree into typed expressions, and computes positions of nodes in the
+text.
 
-Part of `plans.frontends.sql`: nodes are sqlglot's, told apart by their `key`, so that this module needs no import of
-it.
+Part of `plans.frontends.sql`. Nodes are sqlglot's; this module identifies them by their `key`, so that it does not
+import sqlglot.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _OF_ARRAYS = {
 }  # fmt: skip
 _ARGUMENTS = ("this", "start", "length", "expression", "from_", "for_")
 _TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
-# What a node may carry. Anything else (a modifier that this module does not know) changes what the node means.
+# The arguments that a node may have. Any other argument (an unknown modifier) changes the meaning of the node.
 _CARRIED = {
     "this", "expression", "expressions", "is_string", "negate", "low", "high", "ifs", "default", "true", "false",
     "substr", "safe", "typed", "coalesce", "table", "query",
@@ -67,9 +68,9 @@ _T = TypeVar("_T")
 
 
 def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
-    """Returns the typed expression of a scalar node; `resolve` says what columns mean, and whatever else it knows of a
-    node: aggregates, subqueries."""
-    chain = []  # a + b + c: operators to the right of one another, which lean to the left in the tree
+    """Returns the typed expression of a scalar node. `resolve` translates columns and other nodes that it knows, such
+    as aggregates and subqueries."""
+    chain = []  # a + b + c: left-associative operators form a chain in the tree
     while node.key in _BINARY and not _has_interval(node):
         chain.append(node)
         node = node.this
@@ -187,7 +188,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return _called(name, node.expressions, resolve, text)
     if key == "parsejson" and node.args.get("is_literal"):  # JSON '{"a": 1}'
         return part("this")
-    if key == "concat":  # of texts side by side
+    if key == "concat":  # of adjacent texts
         return call("concat", *(scalar(item, resolve, text) for item in node.expressions))
     if key in _CALLS:
         return call(_CALLS[key], *(part(name) for name in _ARGUMENTS if node.args.get(name) is not None))
@@ -222,19 +223,19 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
 
 
 def _called(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
-    """Returns the call of a function by its name; units of time are words."""
+    """Returns the call of a function by its name. Units of time are words."""
     entry = meant(name, len(nodes))
     assert entry is not None
     args = []
     for node, kind in zip(nodes, entry.kinds(len(nodes)) or (), strict=True):
         word = kind == "unit" and node.key in ("column", "var") and not node.args.get("table")
         args.append(lit(str(node.name)) if word else scalar(node, resolve, text))
-    sized = name == "LENGTH" and len(args) == 1 and is_nested(args[0].type)  # as DuckDB has it
+    sized = name == "LENGTH" and len(args) == 1 and is_nested(args[0].type)  # as in DuckDB
     return call("size", args[0]) if sized else applied(entry, args)
 
 
 def _of_written(error: PlanError, text: str, node: Any) -> PlanError:
-    """Returns an error that names the function of the text, where it names one that stands for that."""
+    """Returns an error with the function name of the text in place of a name that the translation introduced."""
     name = re.match(r"\w*", error.message)
     begin, _ = extent(node) or (0, 0)
     word = re.compile(r"(\w+)\s*\(").match(text, begin)
@@ -248,7 +249,7 @@ def _has_lambda(node: Any) -> bool:
 
 
 def _with_lambdas(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
-    """Returns the call of a function that takes functions: TRANSFORM(a, x -> x + 1)."""
+    """Returns the call of a higher-order function: TRANSFORM(a, x -> x + 1)."""
 
     def read(node: Any) -> Expr | Lambda:
         if node.key != "lambda":
@@ -263,7 +264,7 @@ def _with_lambdas(name: str, nodes: list[Any], resolve: Resolve, text: str) -> E
 
 
 def _parameter(node: Any, resolve: Resolve, known: Mapping[str, Expr]) -> Expr | None:
-    """Returns what a name in the body of a function means: a parameter, or what it means outside."""
+    """Returns the expression of a name in the body of a lambda: a parameter, or its meaning outside."""
     return (known.get(node.name.lower()) if node.key == "identifier" else None) or resolve(node)
 
 
@@ -275,7 +276,7 @@ def _json(value: Expr) -> Expr:
 
 
 def _cast(value: Expr, type_: str) -> Expr:
-    """Returns the value in another type; a text that looks like a date and is none is refused as such."""
+    """Returns the value in another type. A text that looks like an invalid date is rejected with a specific message."""
     try:
         return cast(value, type_)
     except PlanError:
@@ -287,7 +288,7 @@ def _cast(value: Expr, type_: str) -> Expr:
 def _binary(node: Any, left: Expr, right: Expr) -> Expr:
     op = _BINARY[node.key]
     if op == "div" and node.args.get("typed") and {left.type, right.type} <= {"int32", "int64"}:
-        op = "intdiv"  # the dialect divides whole numbers so
+        op = "intdiv"  # the dialect divides integers so
     if op in _OF_DOUBLES and node.args.get("double") and numeric(left.type) and numeric(right.type):
         return _OF_DOUBLES[op](left, right)
     if node.args.get("texts") and left.type == right.type == "string":
@@ -314,7 +315,7 @@ def _literal(node: Any) -> Expr:
 
 
 def _number(digits: str) -> Expr:
-    """Returns a number as Spark reads it: a decimal if it has a point, or too many digits for a BIGINT."""
+    """Returns a number as Spark reads it: a decimal if it has a decimal point, or too many digits for a BIGINT."""
     try:
         if "e" in digits.lower():
             value = float(digits)
@@ -376,7 +377,7 @@ def _case(node: Any, resolve: Resolve, text: str) -> Expr:
 
 
 def _struct(node: Any, resolve: Resolve, text: str) -> Expr:
-    """Returns STRUCT(a, b AS c): a field is called as its alias or its column."""
+    """Returns STRUCT(a, b AS c). A field is named as its alias or its column."""
     values, names = [], []
     for item in node.expressions:
         named = item.key in ("propertyeq", "alias")
@@ -388,7 +389,7 @@ def _struct(node: Any, resolve: Resolve, text: str) -> Expr:
 
 
 def _zipped(node: Any, resolve: Resolve, text: str) -> Expr:
-    """Returns ARRAYS_ZIP(a, b): a field is called as its column, or its place."""
+    """Returns ARRAYS_ZIP(a, b). A field is named as its column, or by its position."""
     values = [scalar(item, resolve, text) for item in node.expressions]
     if node.key == "anonymous" and str(node.this).upper() != "ARRAYS_ZIP":  # DuckDB's, for which NULL has no elements
         values = [
@@ -400,7 +401,7 @@ def _zipped(node: Any, resolve: Resolve, text: str) -> Expr:
 
 
 def _rows(node: Any, resolve: Resolve, text: str) -> Expr:
-    """Returns `(a, b) IN ((1, 2), ...)`: rows of values are equal field by field, NULL and NULL too, as in Spark."""
+    """Returns `(a, b) IN ((1, 2), ...)`: tuples are compared field by field, and NULLs are equal, as in Spark."""
     fields = [scalar(field, resolve, text) for field in node.this.expressions]
     found = []
     for item in node.expressions:

@@ -1,4 +1,4 @@
-"""The types that casts of SQL name.
+"""The types of casts in SQL.
 
 Part of `plans.frontends.sql`; nodes are sqlglot's.
 """
@@ -28,7 +28,7 @@ _OTHER_TYPES = {
 
 
 def type_of(node: Any) -> str:
-    """Returns the planner type that a type of SQL is. PlanError if there is none."""
+    """Returns the planner type of a type of SQL. Raises PlanError if there is none."""
     inner = node.expressions
     span = span_of(node)
     if span is not None:
@@ -49,7 +49,7 @@ def type_of(node: Any) -> str:
 
 
 def span_of(node: Any) -> str | None:
-    """Returns the name of a type of lengths of time, such as INTERVAL DAY TO SECOND; None if it is another type."""
+    """Returns the name of an interval type, such as INTERVAL DAY TO SECOND, or None for other types."""
     if not hasattr(node.this, "args"):
         return None
     unit = node.this.args["unit"]
