@@ -1,1 +1,1 @@
-"""SQL text: its syntax tree, the places of its nodes, the names of its functions."""
+"""SQL text: its syntax tree, the positions of its nodes, and the names of its functions."""

@@ -1,7 +1,7 @@
-"""Arguments of a call that nothing reads: they are refused, so none is dropped in silence.
+"""Rejects arguments of a call that the parser would silently drop.
 
-Part of `plans.frontends.sql`; nodes are sqlglot's. Its parsers and generators pass over arguments that they do not
-know. Whether one is read shows where another is put in its place: what is made of the call changes, or it does not.
+Part of `plans.frontends.sql`; nodes are sqlglot's. Its parsers and generators ignore unknown arguments. To test whether
+an argument is read, it is replaced by another one: the result changes if and only if it is read.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from plans.errors import PlanError
 CONSTANTS = (
     exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Null, exp.Boolean, exp.JSONPath
 )  # fmt: skip
-"""What a call may ask for itself: it is not replaced by a name."""
+"""Constants, which the code that translates a call may inspect. They are not replaced by a name."""
 
 
 def complete(name: str, build: Callable[..., Any], most: int | None = None) -> Callable[..., Any]:
     """Returns a builder of calls that reads all of their arguments.
 
-    It raises PlanError if the last one is not read, or there are more than `most`.
+    It raises PlanError if the last argument is not read, or if there are more than `most`.
     """
 
     def made(args: list[Any], **given: Any) -> Any:
@@ -39,7 +39,7 @@ def complete(name: str, build: Callable[..., Any], most: int | None = None) -> C
 
 
 def _reads_last(build: Callable[[Any], Any], given: Any) -> bool:
-    """Returns whether what is made of the last argument depends on it."""
+    """Returns whether the result of a builder depends on the last argument."""
     found = set()
     for last in (exp.column("_"), exp.true(), *_others(given), given):
         try:
@@ -53,7 +53,7 @@ def _reads_last(build: Callable[[Any], Any], given: Any) -> bool:
 
 
 _LOOKED_AT = (PlanError, SqlglotError, AttributeError, ValueError, TypeError, LookupError)
-"""What is raised where an argument is read, and cannot be what it is."""
+"""Errors of code that reads an argument of an unsuitable type."""
 
 
 def _others(constant: Any) -> list[Any]:
@@ -72,10 +72,10 @@ def _within(part: Any, node: Any) -> bool:
 
 
 def check_read(node: Any, make: Callable[[Any], Any], made: Any, name: str) -> None:
-    """Raises PlanError if a call has an argument in the text that makes no difference to what is made of the call."""
+    """Raises PlanError if a call has an argument in the text on which the result does not depend."""
     for place, child in enumerate(node.iter_expressions()):
         if isinstance(child, CONSTANTS) and "start" not in child.meta:
-            continue  # the parser has added it
+            continue  # added by the parser
         number = isinstance(child, exp.Literal) and not child.is_string
         changed = node.copy()
         list(changed.iter_expressions())[place].replace(_others(child)[0] if number else exp.column("_"))

@@ -1,4 +1,4 @@
-"""Nodes of a SQL syntax tree: those of some kinds, and those that take the place of what a user wrote.
+"""Nodes of a SQL syntax tree: finds nodes of some types, and creates nodes that replace those of the text.
 
 Part of `plans.frontends.sql`; nodes are sqlglot's.
 """
@@ -16,9 +16,9 @@ from plans.frontends.sql.text.place import extent, place_of, placed, spelling
 
 
 def nodes(tree: Any, *kinds: type) -> list[Any]:
-    """Returns the nodes of some kinds in a tree, level by level. It takes half the time of sqlglot's `find_all`."""
+    """Returns the nodes of some types in a tree, level by level. Takes half the time of sqlglot's `find_all`."""
     left = [tree]
-    for node in left:  # which grows
+    for node in left:  # the list grows
         for value in node.args.values():
             if isinstance(value, exp.Expression):
                 left.append(value)
@@ -43,10 +43,10 @@ def is_known(value: Any) -> Any:
 
 
 def rewritten(tree: Any, kinds: tuple[type, ...], make: Callable[[Any], Any], text: str) -> Any:
-    """Returns a tree with what `make` makes of its nodes of some kinds in their place, inner ones first.
+    """Returns a tree in which nodes of some types are replaced by the results of `make`, inner nodes first.
 
-    A node of which it makes None stays. What it makes has the place of the node, and so has a PlanError that it raises,
-    in the `text`. PlanError, too, if a call has an argument that changes nothing of what is made of it.
+    A node for which it returns None stays. The result gets the position of the node, and so does a PlanError that it
+    raises, in the `text`. Raises PlanError, too, if a call has an argument on which the result does not depend.
     """
     for node in reversed(nodes(tree, *kinds)):
         try:

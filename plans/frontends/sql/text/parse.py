@@ -1,6 +1,6 @@
-"""SQL text to sqlglot's syntax tree, with the places of its nodes, and errors in the user's own words.
+"""Parses SQL text into sqlglot's syntax tree, with the positions of its nodes, and reports errors in the user's words.
 
-`plans.frontends.sql.text.reader` has the dialects. Nodes carry where they begin and end in the text as `meta["span"]`.
+`plans.frontends.sql.text.reader` has the dialects. The extent of a node in the text is in its `meta["span"]`.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from plans.frontends.sql.text.translate import (
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a text, to find what a construct was called there."""
+    """The words of a text, in which the wording of a construct can be found."""
 
     text: str
     tokens: tuple[tuple[int, int], ...]
 
     def phrase(self, phrase: str, before: int | None = None) -> tuple[int, int] | None:
-        """Returns the extent of these words in a row: the first one, or the last one before an offset."""
+        """Returns the extent of these consecutive words: the first occurrence, or the last one before an offset."""
         wanted = phrase.upper().split()
         found = None
         for i in range(len(self.tokens) - len(wanted) + 1):
@@ -70,7 +70,7 @@ class Words:
 
 
 def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
-    """Returns the statements of a text, and its words. PlanError, with the place, where it is not SQL."""
+    """Returns the statements of a text, and its words. Raises PlanError, with the position, if it is not SQL."""
     if dialect not in DIALECTS:
         raise PlanError(
             f"SQL dialect {dialect!r} is not known",
@@ -86,7 +86,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [without_quantifiers(with_differences(statement, dialect)) for statement in found]
         for limit in [limit for statement in found for limit in nodes(statement, exp.Limit)]:
             if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":
-                limit.pop()  # LIMIT ALL is none
+                limit.pop()  # LIMIT ALL is no limit
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
         found = [with_events(with_samples(statement, dialect), dialect) for statement in found]
         found = [with_shorthands(statement, text) for statement in found]
@@ -186,8 +186,8 @@ def misspelled(word: str, names: Iterable[str] = _KEYWORDS) -> list[str]:
 
 
 def _meant(text: str, end: int) -> tuple[tuple[int, int], str] | None:
-    """Returns the last of the few words before a place that is close to a keyword, and that keyword. The word behind
-    FROM or JOIN names a table, as `orders` does."""
+    """Returns the last of the few words before a position that is close to a keyword, and that keyword. The word after
+    FROM or JOIN is the name of a table, such as `orders`, and is skipped."""
     words = [word.span() for word in re.compile(r"\w+").finditer(text, 0, end)]
     for before, (begin, stop) in reversed(list(zip([(0, 0), *words], words, strict=False))[-_BACK:]):
         named = text[slice(*before)].upper() in ("FROM", "JOIN")
@@ -211,7 +211,8 @@ _CLOSES = frozenset({"", ")", ",", ";", "FROM", "WHERE", "GROUP BY", "ORDER BY",
 
 
 def _check_order(tokens: list[Any], text: str) -> None:
-    """Refuses what the parser lets pass: commas without an item, ON, USING and AS with nothing behind them."""
+    """Raises PlanError for errors that the parser accepts: commas without an item; ON, USING and AS without an
+    operand."""
     words = ["", *(" ".join(text[token.start : token.end + 1].upper().split()) for token in tokens), ""]
     for i, token in enumerate(tokens):
         before, word, after = words[i : i + 3]
@@ -238,7 +239,7 @@ _LEXEMES = r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|`[^`]*`|" + r'"(?:[^"\\]|\\.)*
 
 
 def _unended(text: str, dialect: str) -> PlanError:
-    """Returns the error of a string, name or comment without its end."""
+    """Returns the error of an unterminated string, name or comment."""
     at = 0
     while match := re.compile(_LEXEMES, re.DOTALL).match(text, at):
         if text.startswith("/*", at) and match[0] == "/":

@@ -1,7 +1,7 @@
-"""Where the nodes of a SQL syntax tree stand in the text, and what they are called there.
+"""The positions of the nodes of a SQL syntax tree in the text, and their wording there.
 
-Part of `plans.frontends.sql`: nodes are sqlglot's, told apart by their `key`, so that this module needs no import of
-it.
+Part of `plans.frontends.sql`. Nodes are sqlglot's; this module identifies them by their `key`, so that it does not
+import sqlglot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from plans.frontends.aggregates import NAMES as AGGREGATES
 
 FUNCTION_NAMES = sorted({*FUNCTIONS, *(name.upper() for name in AGGREGATES), "COUNT_IF"})
 CLOSE = 0.75
-"""How alike a word and a name are, of 1, if one may be meant by the other."""
+"""The similarity, up to 1, from which a word may be a misspelling of a name."""
 
 _CLOCK = {"currentdate", "currenttimestamp", "currenttime", "rand", "uuid", "localtimestamp"}
 CLOCK_NAMES = {
@@ -29,7 +29,7 @@ CLOCK_NAMES = {
     "CURRENT_TIMEZONE",
     "UNIX_TIMESTAMP",
 }
-"""Functions whose value changes by itself, if they have no argument."""
+"""Functions whose value changes over time if they have no argument."""
 _SUBQUERIES = {"select", "subquery", "exists"}
 _NAMED = {"bracket": "[...]", "tuple": "a row of values (...)", "interval": "INTERVAL"}
 _VIEWS = {"explode": "explode(tags) AS tag", "posexplode": "posexplode(tags) AS place, tag", "inline": "inline(items)"}
@@ -47,7 +47,7 @@ _HINTS = {
 
 
 def extent(node: Any) -> tuple[int, int] | None:
-    """Returns the offsets of the text that a node was made of; None if none of its parts has a place."""
+    """Returns the offsets of the text of a node, or None if none of its parts has a position."""
     if "span" in node.meta:
         found: tuple[int, int] = node.meta["span"]
         return found
@@ -66,7 +66,7 @@ def extent(node: Any) -> tuple[int, int] | None:
 
 
 def placed(made: Any, place: tuple[int, int] | None) -> Any:
-    """Gives a place (offsets in the text) to the nodes of a tree that have none, and to calls that were built."""
+    """Sets the position (offsets in the text) of the nodes of a tree that have none, and of calls that were created."""
     for part in made.walk():
         called = part.key == "anonymous" and "span" not in part.meta
         if place is not None and (called or extent(part) is None):
@@ -75,14 +75,14 @@ def placed(made: Any, place: tuple[int, int] | None) -> Any:
 
 
 def place_of(text: str, node: Any) -> Position | None:
-    """Returns where a node stands."""
+    """Returns the position of a node."""
     found = extent(node) if node is not None else None
     return Position.of(text, *found) if found is not None else None
 
 
 def spelling(text: str, node: Any) -> str:
-    """Returns what the text calls a construct: the name before the parenthesis, the sign between or before the
-    operands."""
+    """Returns the wording of a construct in the text: the name before the parenthesis, or the sign between or before
+    the operands."""
     meta, key = node.meta, str(node.key)
     if "start" in meta:
         return text[meta["start"] : meta["end"] + 1].upper()
@@ -90,7 +90,7 @@ def spelling(text: str, node: Any) -> str:
         return _NAMED[key]
     begin, end = meta.get("span") or extent(node) or (0, 0)
     called = re.compile(r"([A-Za-z_][\w.]*)\s*\(").match(text, begin) if "span" in meta else None
-    if key == "groupconcat" and called is None:  # whose place is that of what it joins
+    if key == "groupconcat" and called is None:  # its position is that of its argument
         called = re.search(r"([A-Za-z_]\w*)\s*\(\s*(?:DISTINCT\s+)?\Z", text[:begin], re.IGNORECASE)
     if called is not None:
         return called[1].upper()
@@ -109,7 +109,7 @@ _OPERANDS = ("this", "expression")
 
 
 def refusal(text: str, node: Any) -> tuple[str, str]:
-    """Returns what to call a construct that is not supported, and what to do instead."""
+    """Returns the wording of an unsupported construct, and what to do instead."""
     if node.key == "filter":
         node = node.this
     ancestors = {cls.__name__ for cls in type(node).__mro__}
@@ -136,7 +136,7 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
 
 
 def check_quantifier(text: str, node: Any) -> None:
-    """Raises PlanError for `< ANY (query)` and its kin."""
+    """Raises PlanError for `< ANY (query)` and similar comparisons."""
     right = node.args.get("expression")
     bare = right is not None and right.key == "anonymous" and str(right.this).upper() == "ALL"  # ALL ()
     if right is None or (right.key not in ("any", "all") and not bare):
@@ -157,7 +157,7 @@ def has_query(node: Any) -> bool:
 
 
 def negation(text: str, node: Any) -> Position | None:
-    """Returns where the NOT of `NOT EXISTS (...)` or `x NOT IN (...)` stands, with the word that it negates."""
+    """Returns the position of the NOT of `NOT EXISTS (...)` or `x NOT IN (...)`, including the word that it negates."""
     inner = node.this.unnest()
     left = extent(inner.this) if inner.key == "in" else None
     for start in (left[1] if left is not None else 0, (extent(node) or (0, 0))[0]):

@@ -1,7 +1,7 @@
-"""The parsers of SQL's dialects: sqlglot's, which note where their nodes stand and refuse what they would let pass.
+"""The parsers of the SQL dialects: sqlglot's parsers, extended to record positions of nodes and to reject more errors.
 
-`spark` and `ansi` are Spark's SQL, in which double quotes write text or names; `flink` is read as `ansi`. All others
-are sqlglot's: what they call their functions is put into Spark's words by `plans.frontends.sql.text.translate`.
+`spark` and `ansi` are Spark's SQL, in which double quotes enclose text or names; `flink` is read as `ansi`. All other
+dialects are sqlglot's: `plans.frontends.sql.text.translate` translates their functions to Spark's.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ else:
 
 
 class Fault(ParseError):
-    """A syntax error and the token at which it shows."""
+    """A syntax error, and the token at which it was found."""
 
     def __init__(self, message: str, token: Any, last: bool) -> None:
         super().__init__(message)
         self.token = token
-        self.last = last  # the text ends behind the token
+        self.last = last  # the text ends after the token
 
 
 class Noting(_Base):
-    """What all parsers here do besides: they note places, and do not run out of stack."""
+    """Additions to all parsers: they record positions, and limit the depth of recursion."""
 
     PADS: ClassVar[bool] = True
     """An ASOF JOIN with MATCH_CONDITION keeps the left rows without a partner."""
 
     def reset(self) -> None:
-        """Begins a new text."""
+        """Resets the parser for a new text."""
         super().reset()
         self._levels = 0
 
     def _inside(self, levels: int, parse: Any, *args: Any, **kwargs: Any) -> Any:
-        """Parses some levels deeper, and marks the result with its text."""
+        """Parses some levels deeper, and records the extent of the result."""
         first = self._curr
         self._levels += levels
         if self._levels > MAX_NESTING:
@@ -90,7 +90,7 @@ class Noting(_Base):
         return node
 
     def expression(self, *args: Any, **kwargs: Any) -> Any:
-        """Makes a node, and marks how far the text has been read."""
+        """Creates a node, and records how far the text has been read."""
         node = super().expression(*args, **kwargs)
         if self._prev:
             node.meta["until"] = self._prev.end + 1
@@ -122,7 +122,7 @@ class Noting(_Base):
         return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
 
     def _parse_wrapped(self, parse_method: Any, optional: bool = False) -> Any:
-        """Parses what stands in parentheses. It reads MATCH_CONDITION as any condition; `asof` checks it."""
+        """Parses an expression in parentheses. MATCH_CONDITION accepts any condition; `asof` checks it."""
         matches = self._prev and self._prev.token_type == TokenType.MATCH_CONDITION
         return super()._parse_wrapped(self._parse_disjunction if matches else parse_method, optional)
 
@@ -146,26 +146,25 @@ class Noting(_Base):
         return self.expression(exp.Case(this=value, ifs=ifs, default=default))
 
     def _warn_unsupported(self) -> None:
-        """Does nothing: statements other than SELECT are refused later."""
+        """Does nothing: statements other than SELECT are rejected later."""
 
     def raise_error(self, message: str, token: Any = None) -> None:
-        """Stops at the token."""
+        """Raises Fault at the token."""
         raise Fault(message, token or self._curr or self._prev, not token and not self._curr)
 
 
 class SparkSQL(Spark):
-    """Spark's SQL as Spark 4 reads it: a doubled quote in a string is a quote."""
+    """Spark's SQL as in Spark 4: a doubled quote in a string is a quote."""
 
     class Tokenizer(Spark.Tokenizer):
-        """Spark's tokens, with the doubled quotes."""
+        """Spark's tokens, with doubled quotes."""
 
         STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\", '"']
 
     class Parser(Noting, Spark.Parser):  # type: ignore[misc, valid-type]
-        """Spark's parser: it keeps the names of functions, and the plus sign before a value, which makes a number of a
-        string."""
+        """Spark's parser. It keeps the names of functions, and the unary plus, which converts a string to a number."""
 
-        FUNCTIONS: ClassVar[dict[str, Any]] = {  # those of scalars keep their names and the order of their arguments
+        FUNCTIONS: ClassVar[dict[str, Any]] = {  # scalar functions keep their names and the order of their arguments
             name: complete(name, build)
             for name, build in Spark.Parser.FUNCTIONS.items()
             if name not in NAMES or name in ("ARRAY", "BOOLEAN", "DATE")
@@ -206,7 +205,7 @@ class AnsiSQL(SparkSQL):
     """Spark's SQL with names in double quotes."""
 
     class Tokenizer(SparkSQL.Tokenizer):
-        """Spark's tokens; only single quotes write text."""
+        """Spark's tokens. Only single quotes enclose text."""
 
         QUOTES: ClassVar[list[Any]] = ["'"]
         IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']
@@ -214,19 +213,19 @@ class AnsiSQL(SparkSQL):
 
 
 SPARK: dict[str, type[Dialect]] = {"spark": SparkSQL, "ansi": AnsiSQL, "flink": AnsiSQL}
-"""Spark's SQL, whose functions keep their names."""
+"""The variants of Spark's SQL, whose functions keep their names."""
 DIALECTS = (*SPARK, *sorted(one.value for one in Dialects if one.value not in ("", "dax", "prql", *SPARK)))
 """The names of all dialects."""
 
 
 _OWN = {"duckdb": ("EPOCH", "EPOCH_MS"), "clickhouse": ("ARRAYSUM", "ARRAYMIN", "ARRAYMAX", "ARRAYAVG")}
-"""Functions that keep their names: sqlglot takes them for others."""
+"""Functions that keep their names, because sqlglot would read them as other functions."""
 
 
 def _as_called(name: str, build: Any) -> Any:
     """Returns the builder of a function that keeps its name.
 
-    If a function has a pattern, sqlglot's builder makes its node.
+    A function with a pattern is built by sqlglot.
     """
     patterned = name in FUNCTIONS
 
@@ -239,7 +238,8 @@ def _as_called(name: str, build: Any) -> Any:
 
 
 _AT_MOST = {"IFNULL": 2, "NVL": 2}
-"""How many arguments functions take that sqlglot reads as others that take more. Redshift's NVL is COALESCE."""
+"""The greatest number of arguments of functions that sqlglot reads as others with more arguments. Redshift's NVL is
+COALESCE."""
 
 
 @cache
@@ -254,7 +254,7 @@ def reader(dialect: str) -> Dialect:
     most = {} if dialect == "redshift" else _AT_MOST
     functions = {name: complete(name, build, most.get(name)) for name, build in functions.items()}
     parser = type("Parser", (Noting, base.Parser), {"FUNCTIONS": functions})
-    own = {"Parser": parser, "INDEX_OFFSET": 0}  # the parser would change some indexes, and others not
+    own = {"Parser": parser, "INDEX_OFFSET": 0}  # the parser would change only some indexes
     made: Dialect = type(base)(f"Noting{base.__name__}", (base,), own)()
     return made
 

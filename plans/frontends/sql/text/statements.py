@@ -1,4 +1,4 @@
-"""The statements of a text with several: what stands between semicolons, outside of quotes and comments."""
+"""Splits a text into statements at semicolons outside of quotes and comments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Statement:
 
 
 def statements(text: str) -> list[Statement]:
-    """Returns the statements of a text, without comments alone. PlanError for a quote that does not end.
+    """Returns the statements of a text, without those that are only comments. Raises PlanError for an unterminated
+    quote.
 
     >>> [statement.text for statement in statements("SELECT ';'; -- and then; SELECT 2;")]
     ["SELECT ';'"]

@@ -1,9 +1,9 @@
-"""Words that other dialects have in FROM, for all parsers.
+"""Rewrites tokens of FROM clauses of other dialects, for all parsers.
 
-Flink calls a table function so: `TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '10' MINUTES))`. It is read as
-`TUMBLE(orders, at, INTERVAL '10' MINUTES)`: words are left out, those that stay have their places. `TABLE(SESSION(TABLE
-orders PARTITION BY shop, ...))` is `SESSION(orders, shop, ...)`. Snowflake's MATCH_CONDITION is a word of its own where
-a parenthesis follows, and else a name; SESSION is a name, and so is WINDOW that begins no clause.
+Flink's call of a table function, `TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '10' MINUTES))`, is read as
+`TUMBLE(orders, at, INTERVAL '10' MINUTES)`: some words are dropped, the others keep their positions.
+`TABLE(SESSION(TABLE orders PARTITION BY shop, ...))` is `SESSION(orders, shop, ...)`. Snowflake's MATCH_CONDITION is a
+keyword before a parenthesis, and otherwise a name. SESSION is a name, and so is WINDOW unless it begins a clause.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from plans.frontends.sql.scalars.interval import SESSION
 
 _PARTITION = "PARTITION BY"
 _QUOTED = (TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING, TokenType.IDENTIFIER)
-"""Texts, and names in quotes: no words."""
+"""Tokens of string literals and quoted names, which are not keywords."""
 
 
 def plain(tokens: Sequence[Any]) -> list[Any]:
     """Returns the tokens of a text without the words that only Flink writes around arguments.
 
-    Snowflake's words get their own tokens.
+    Snowflake's keywords get tokens of their own.
     """
     words = ["" if token.token_type in _QUOTED else " ".join(token.text.upper().split()) for token in tokens]
     dropped: set[int] = set()
@@ -42,7 +42,7 @@ def plain(tokens: Sequence[Any]) -> list[Any]:
 
 
 def _closing(words: Sequence[str], start: int) -> Iterator[int]:
-    """Yields where the parenthesis at `start` is closed; nothing if it is not."""
+    """Yields the position of the parenthesis that closes the one at `start`, if there is one."""
     depth = 0
     for i in range(start, len(words)):
         depth += (words[i] == "(") - (words[i] == ")")
@@ -52,7 +52,7 @@ def _closing(words: Sequence[str], start: int) -> Iterator[int]:
 
 
 def _inside(words: Sequence[str], start: int) -> Iterator[int]:
-    """Yields the places of the words to leave out between the parentheses at `start`."""
+    """Yields the positions of the words to drop between the parentheses at `start`."""
     end = next(_closing(words, start), len(words))
     for i in range(start, end - 1):
         if words[i] == "TABLE" and words[i + 1] not in ("(", ","):
@@ -64,6 +64,6 @@ def _inside(words: Sequence[str], start: int) -> Iterator[int]:
 
 
 def _partitions(words: Sequence[str], start: int) -> Iterator[int]:
-    """Yields the places of PARTITION BY between the parentheses at `start`. Each one begins another argument."""
+    """Yields the positions of PARTITION BY between the parentheses at `start`. Each one begins another argument."""
     end = next(_closing(words, start), len(words))
     return (i for i in range(start, end) if words[i] == _PARTITION)

@@ -1,7 +1,7 @@
-"""The functions of other dialects in Spark's words, as sqlglot translates them, each at its place in the text.
+"""Translates functions of other dialects to Spark's by means of sqlglot. Nodes keep their positions in the text.
 
-A call is written in Spark's SQL with placeholders for its operands, read again, and its operands are put back. So the
-rest of the tree, and where its nodes stand, is as it was.
+A call is generated in Spark's SQL with placeholders for its operands, parsed again, and its operands are put back. So
+the rest of the tree and the positions of its nodes are unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AGGREGATES = (exp.GroupConcat,)
 
 
 def in_spark(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement of another dialect whose functions are Spark's."""
+    """Returns a statement of another dialect with Spark's functions."""
     for node in reversed(list(tree.walk(bfs=False))):
         if isinstance(node, exp.Comprehension) and isinstance(node.parent, exp.Array):
             node.parent.replace(_marked(_comprehension(node), node.parent))
@@ -48,7 +48,7 @@ def in_spark(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _comprehension(node: Any) -> Any:
-    """Returns `[x + 1 for x in a if x > 1]` as calls of functions."""
+    """Returns `[x + 1 for x in a if x > 1]` as function calls."""
     array, names = (
         node.args["iterator"],
         [node.args[name] for name in ("expression", "position") if node.args.get(name)],
@@ -62,7 +62,7 @@ def _comprehension(node: Any) -> Any:
             )
 
     bodies, names = {name: one.this for name, one in parens.items()}, [one.copy() for one in names]
-    if len(names) == 2 and "condition" in bodies:  # the place is that before anything is left out
+    if len(names) == 2 and "condition" in bodies:  # the position is that before elements are dropped
         both = [exp.Literal.string("kept"), bodies["condition"], exp.Literal.string("made"), bodies["this"]]
         pairs = exp.Lambda(this=exp.Anonymous(this="NAMED_STRUCT", expressions=both), expressions=names)
         array = exp.Anonymous(this="LIST_TRANSFORM", expressions=[array.copy(), pairs])
@@ -121,16 +121,16 @@ def with_differences(tree: Any, dialect: str) -> Any:
 
 _IN_DAYS = ("duckdb", "postgres", "redshift", "snowflake", "materialize", "risingwave", "oracle")
 _OF_BEGINNINGS = ("redshift", "tsql", "clickhouse", "bigquery")
-"""Dialects whose differences count the beginnings of units, of which sqlglot does not say so."""
+"""Dialects whose differences count the beginnings of units, without a mark in sqlglot's tree."""
 _OF_WEEKS = {"duckdb": "DAY", "snowflake": "WEEK"}
 _FROM_THE_END = ("duckdb", "clickhouse")
-"""Dialects in which the last element of an array has the index -1."""
+"""Dialects in which the index -1 is the last element of an array."""
 
 
 def _translated(node: Any, name: str) -> Any:
-    """Returns the call of a function in Spark's words; None if it has none, which is refused by its name later.
+    """Returns the call of a function in Spark's SQL, or None if Spark has no such function; its name is rejected later.
 
-    PlanError if an argument that is in the text is not in these words.
+    Raises PlanError if an argument in the text is missing in the translation.
     """
     copy = node.copy()
     operands: dict[str, Any] = {}
@@ -156,7 +156,7 @@ def _translated(node: Any, name: str) -> Any:
 
 
 def _words(node: Any) -> str:
-    """Returns what a call is in Spark's SQL."""
+    """Returns the text of a call in Spark's SQL."""
     if boundary := node.args.get("date_part_boundary"):
         node = node.copy()
         _between_beginnings(node, boundary if isinstance(boundary, str) else node.text("unit"))
@@ -165,9 +165,9 @@ def _words(node: Any) -> str:
 
 
 def with_own_names(tree: Any, dialect: str) -> Any:
-    """Returns a statement with names of its own for functions that Spark also has, but with another meaning.
+    """Returns a statement in which functions that Spark also has, but with another meaning, have names of their own.
 
-    Functions that are NULL of NULL in the dialect are marked so.
+    Functions that are NULL for NULL in the dialect are marked so.
     """
     own, strict = _OWN_NAMES.get(dialect, {}), _STRICT.get(dialect, ())
     for node in _inner_first(tree, *own, exp.Anonymous, exp.IsNan) if own else ():
@@ -212,13 +212,13 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
     **dict.fromkeys(("redshift", "trino", "presto", "clickhouse"), _MOMENTS),
 }  # fmt: skip
 _WITH_PATHS = ("json_array_length", "jsonkeys")
-"""Functions that take a path."""
+"""Functions with a path."""
 _STRICT = {"duckdb": ("isnan",), "bigquery": ("isnan",)}
 _OTHERS = {
     "printf": "LONG_PRINTF", "bit_count": "OWN_BIT_COUNT", "url_encode": "PERCENT_ENCODE",
     "url_decode": "PERCENT_DECODE", "json_array_length": "JSON_ELEMENTS", "map_concat": "MAP_MERGE",
 }  # fmt: skip
-"""What DuckDB means by names that Spark has, too."""
+"""The meaning in DuckDB of names that Spark has, too."""
 
 
 def with_moments(tree: Any, dialect: str) -> Any:
@@ -277,7 +277,7 @@ def _day_of_week(node: Any, dialect: str) -> Any:
 
 
 def with_samples(tree: Any, dialect: str) -> Any:
-    """Returns a statement with SKEWNESS and KURTOSIS of a sample, if the dialect means these."""
+    """Returns a statement with SKEWNESS and KURTOSIS of a sample, if this is their meaning in the dialect."""
     for node in nodes(tree, *_OF_SAMPLES.get(dialect, ())):
         name = f"{type(node).__name__.upper()}_SAMP"
         node.replace(_marked(exp.Anonymous(this=name, expressions=[node.this.copy()]), node))
@@ -293,8 +293,8 @@ _OF_SAMPLES = {
 
 
 def with_shorthands(tree: Any, text: str) -> Any:
-    """Returns a statement in which some forms are written out: ``ANY_VALUE(x HAVING MAX y)``, RATIO_TO_REPORT and
-    CONDITIONAL_TRUE_EVENT by aggregates, ``x IN UNNEST(a)`` by a function, which is false of an array that is NULL or
+    """Returns a statement in which shorthands are expanded: ``ANY_VALUE(x HAVING MAX y)``, RATIO_TO_REPORT and
+    CONDITIONAL_TRUE_EVENT by aggregates, ``x IN UNNEST(a)`` by a function, which is false for an array that is NULL or
     empty, and the row of ``COUNT(DISTINCT (a, b))`` by a struct."""
     return rewritten(tree, (exp.AnyValue, exp.Window, exp.In, exp.Tuple), _written_out, text)
 
@@ -331,7 +331,7 @@ def _written_out(node: Any) -> Any:
 
 
 def with_groupings(tree: Any, dialect: str) -> Any:
-    """Returns a statement whose GROUP BY is marked if a grouping by nothing has a row where there are no rows."""
+    """Returns a statement whose GROUP BY is marked if a grouping without keys has a row even without input rows."""
     for node in nodes(tree, exp.Group) if dialect in _ALWAYS_GROUPED else ():
         node.set("always", True)
     return tree
@@ -350,8 +350,7 @@ def with_wall_clocks(tree: Any) -> Any:
 
 def with_lengths(tree: Any) -> Any:
     """Returns a statement in which texts that are cast to INTERVAL are INTERVALs, and the bounds of an array of dates
-    are dates.
-    """
+    are dates."""
     for node in nodes(tree, exp.Cast):
         words = _LENGTH.fullmatch(node.this.name) if isinstance(node.this, exp.Literal) else None
         if words is not None and node.to.this == exp.DataType.Type.INTERVAL and not node.to.expressions:
@@ -368,7 +367,7 @@ _LENGTH = re.compile(r"\s*(-?\d+)\s+([A-Za-z]+?)s?\s*")
 
 
 def with_aliases(tree: Any, dialect: str) -> Any:
-    """Returns a statement whose WHERE is marked with whether it can use the names of the SELECT list."""
+    """Returns a statement whose WHERE is marked if it can use aliases of the SELECT list."""
     for node in nodes(tree, exp.Select) if dialect in _NAMED_IN_WHERE else ():
         if node.args.get("where") is not None:
             node.args["where"].set("aliases", True)
@@ -391,7 +390,7 @@ def _inner_first(tree: Any, *types: Any) -> list[Any]:
 
 
 def _is_parameter(node: Any) -> bool:
-    """Returns whether a node is a parameter of a function around it."""
+    """Returns whether a node is a parameter of an enclosing lambda."""
     around = node.find_ancestor(exp.Lambda) if isinstance(node, exp.Identifier) else None
     while around is not None:
         if any(one.name.lower() == node.name.lower() for one in around.expressions):
@@ -401,7 +400,7 @@ def _is_parameter(node: Any) -> bool:
 
 
 def _marked(made: Any, node: Any) -> Any:
-    """Returns a tree whose nodes have the place of another node."""
+    """Returns a tree whose nodes have the position of another node."""
     place = extent(node)
     for part in made.walk():
         part.meta.clear()

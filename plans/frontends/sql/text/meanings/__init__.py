@@ -1,1 +1,1 @@
-"""What functions of other dialects mean, in Spark's functions."""
+"""Translates functions of other dialects into Spark's functions."""

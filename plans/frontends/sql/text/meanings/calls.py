@@ -1,7 +1,7 @@
-"""What functions and casts of other dialects mean otherwise than those of Spark with the same name.
+"""Functions and casts of other dialects whose meaning differs from that of Spark's with the same name.
 
-Part of `plans.frontends.sql`. Each is written as a name that has this meaning alone, so that it keeps it where the text
-is translated to Spark's words.
+Part of `plans.frontends.sql`. Each is renamed to a name with only this meaning, so that it keeps the meaning when the
+text is translated into Spark's SQL.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from plans.frontends.sql.text.meanings.moments import POSTGRES, TO_EVEN
 from plans.frontends.sql.text.meanings.strings import as_text
 
 AS_SPARK = ("databricks", "spark2", "hive")
-"""Dialects whose functions are Spark's."""
+"""Dialects with the functions of Spark."""
 _AWAY = ("snowflake", "bigquery", "trino", "presto", "athena", "mysql", "oracle", "singlestore", "starrocks", "doris")
 _DECIMALS = {
     "duckdb": (18, 3), "snowflake": (38, 0), "bigquery": (38, 9), "redshift": (18, 0), "tsql": (18, 0),
     **dict.fromkeys(("trino", "presto", "athena"), (38, 0)),
 }  # fmt: skip
-"""The digits of a DECIMAL that is written without them."""
+"""The precision and scale of a DECIMAL without arguments."""
 _UNBOUND = ("postgres", "materialize", "risingwave", "oracle")
-"""Dialects in which it has as many as the value."""
+"""Dialects in which a DECIMAL without arguments has as many digits as the value."""
 _CUTS = (*POSTGRES, "mysql", "tsql", "oracle", "trino", "presto", "athena")
-"""Dialects in which a cast to VARCHAR(n) has the first n characters."""
+"""Dialects in which a cast to VARCHAR(n) keeps the first n characters."""
 _LONG = ("snowflake", "bigquery", "oracle", "sqlite")
-"""Dialects whose INT has 64 bits or more."""
+"""Dialects in which INT has 64 bits or more."""
 _INTEGERS = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)
 _TEXT_TYPES = (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR)
 _TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR, exp.DataType.Type.NVARCHAR, exp.DataType.Type.NCHAR)
 _TENS = (*TO_EVEN, "sqlite")
-"""Dialects whose LOG of one argument is that to the base 10."""
+"""Dialects in which LOG of one argument has the base 10."""
 _NUMBERED = ("mysql", "singlestore", "starrocks", "doris", "sqlite", "duckdb", "clickhouse")
-"""Dialects in which conditions are numbers to SUM."""
+"""Dialects in which SUM accepts conditions as numbers."""
 _STRICT = ("snowflake", "bigquery", "mysql", "trino", "presto", "athena", "oracle")
-"""Dialects whose GREATEST and LEAST are NULL where an argument is."""
+"""Dialects in which GREATEST and LEAST are NULL if any argument is NULL."""
 _COUNTS_TOGETHER = ("snowflake", "mysql", "singlestore", "starrocks", "doris", "clickhouse")
-"""Dialects whose COUNT may have several columns."""
+"""Dialects in which COUNT accepts several columns."""
 _OWN_HASHES = ("duckdb", "snowflake")
 _KEEPS_NULLS = ("duckdb", "postgres", "materialize", "risingwave", "trino", "presto", "athena", "bigquery")
-"""Dialects whose ARRAY_AGG has the NULLs, too, and is NULL of no rows."""
+"""Dialects in which ARRAY_AGG keeps NULLs, and is NULL for no rows."""
 _COMMAS = ("duckdb", "bigquery", "sqlite")
-"""Dialects whose STRING_AGG has commas, if it names nothing else."""
+"""Dialects in which the default separator of STRING_AGG is a comma."""
 
 
 def with_meanings(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement of another dialect whose calls and casts have the meaning of that dialect."""
+    """Returns a statement in which calls and casts have the meaning of the dialect."""
     if dialect in AS_SPARK:
         return tree
 
@@ -67,7 +67,7 @@ def with_meanings(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _cast(node: Any, dialect: str) -> Any:
-    """Returns a cast. A cast to a whole number rounds. A DECIMAL or VARCHAR has the digits of the dialect."""
+    """Returns a cast. A cast to an integer rounds. A DECIMAL or VARCHAR has the digits of the dialect."""
     made, to = node.copy(), node.to
     if dialect == "duckdb" and (to.this in _TEXT_TYPES or to.this in _INTEGERS or to.this == exp.DataType.Type.INT128):
         made.set("this", call("AS_TEXT" if to.this in _TEXT_TYPES else "WHOLE_OF", node.this))
@@ -154,8 +154,7 @@ def _counted_truths(node: Any, dialect: str) -> Any:
 
 def _of_decimals(node: Any, dialect: str) -> Any:
     """Marks that AVG of decimals is a DOUBLE, that a percentile of decimals is a decimal, and that PERCENTILE_DISC is
-    one of the values.
-    """
+    one of the values."""
     node.set("own", dialect == "duckdb" or isinstance(node, exp.PercentileDisc) or None)
 
 
@@ -341,7 +340,7 @@ _OF_MYSQL: dict[str, tuple[int, int, Callable[..., Any]]] = {
     "JSON_LENGTH": (1, 2, _json_length),
     "YEARWEEK": (1, 2, moments.year_and_week),
 }
-"""Functions of MySQL, with the least and the most arguments that they take."""
+"""Functions of MySQL, with the least and the greatest number of their arguments."""
 
 
 def _like(node: Any, dialect: str) -> Any:

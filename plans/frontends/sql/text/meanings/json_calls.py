@@ -1,7 +1,7 @@
-"""JSON of PostgreSQL, DuckDB, MySQL and standard SQL: what makes it, its elements as rows, and its operators.
+"""JSON of PostgreSQL, DuckDB, MySQL and standard SQL: constructors, elements as rows, and operators.
 
-A JSON value is a text here. What is put into JSON is JSON itself, or a value that becomes JSON: a text in quotes. Which
-of both a value is follows from how it is written, also where a subquery in FROM or a CTE names it:
+A JSON value is a text here. An argument of a JSON constructor is JSON itself, or a value that becomes JSON, such as a
+text that gets quotes. The syntax of the argument decides which, even through a subquery in FROM or a CTE that names it:
 
     JSON_OBJECT('a': x, 'b': js -> 'c')       JSON_OBJECT('a', x, 'b', AS_JSON(js -> 'c'))
     JSON_AGG(x ORDER BY y)                    '[' || STRING_AGG(COALESCE(WRITE_JSON(x), 'null'), ',' ORDER BY y) || ']'
@@ -20,7 +20,7 @@ from plans.frontends.sql.text.made import call, literal, nodes, rewritten
 from plans.frontends.sql.text.place import extent, placed, spelling
 
 _MADE_JSON = "json"
-"""What is noted of a node that has been made here: it is JSON."""
+"""The mark of a node that was created here and is JSON."""
 _TYPES = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT, exp.DataType.Type.SUPER)
 _OBJECTS = ("JSON_BUILD_OBJECT", "JSONB_BUILD_OBJECT")
 _ARRAYS = ("JSON_ARRAY", "JSON_BUILD_ARRAY", "JSONB_BUILD_ARRAY")
@@ -37,19 +37,19 @@ _ROWS = {
 }  # fmt: skip
 _MAKE_ROWS = {f"{json}_{name}": made for name, made in _ROWS.items() for json in ("JSON", "JSONB")}
 _SETS = ("postgres", "redshift", "materialize", "risingwave")
-"""Dialects in which the functions that make rows of JSON are, and the operators of jsonb."""
+"""Dialects with functions that turn JSON into rows, and with the operators of jsonb."""
 _WRITING = (*_SETS, "duckdb", "bigquery", "trino", "presto", "athena", "mysql")
-"""Dialects in which TO_JSON and its kin write any value, and null for NULL inside of it."""
+"""Dialects in which TO_JSON and similar functions accept any value, and write NULL inside of it as null."""
 _ABSENT = ("postgres", "tsql", "oracle", "trino")
-"""Dialects in which JSON_ARRAY leaves NULL out unless it says NULL ON NULL."""
+"""Dialects in which JSON_ARRAY omits NULL without NULL ON NULL."""
 
 
 _NULLED = ("mysql", "singlestore", "starrocks", "doris")
-"""Dialects whose JSON_ARRAYAGG has null for NULL; elsewhere it leaves NULL out unless it says NULL ON NULL."""
+"""Dialects in which JSON_ARRAYAGG writes NULL as null. In others it omits NULL without NULL ON NULL."""
 
 
 def with_json(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement with JSON in the words that are read here. PlanError for forms that are not."""
+    """Returns a statement with JSON in supported functions. Raises PlanError for unsupported forms."""
     for node in nodes(tree, exp.Table, exp.Lateral) if dialect in _SETS else ():
         _read_rows(node)
     made = rewritten(tree, (*_MADE, exp.Anonymous), lambda node: _made(node, dialect), text)
@@ -63,7 +63,7 @@ def with_json(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _read_rows(node: Any) -> None:
-    """Replaces a function in FROM that makes rows of JSON by UNNEST."""
+    """Replaces a function in FROM that turns JSON into rows by UNNEST."""
     called = node.this
     name = str(called.this).upper() if isinstance(called, exp.Anonymous) else ""
     if name not in _MAKE_ROWS:
@@ -80,11 +80,11 @@ def _read_rows(node: Any) -> None:
     node.replace(placed(made, extent(node)))
 
 
-# What is JSON -----------------------------------------------------------------------------------------------------
+# Which values are JSON ----------------------------------------------------------------------------------------------
 
 
 def _is_json(node: Any) -> bool:
-    """Returns whether a value is JSON, by how it is written."""
+    """Returns whether a value is JSON, by its syntax."""
     if isinstance(node, (exp.Paren, exp.Alias, exp.Filter, exp.Window)):
         return _is_json(node.this)
     if isinstance(node, (exp.Cast, exp.TryCast)):
@@ -101,7 +101,7 @@ def _is_json(node: Any) -> bool:
 
 
 def _is_json_column(select: Any, name: str, table: str) -> bool:
-    """Returns whether a query in FROM, a CTE or the elements of an array make a column of JSON."""
+    """Returns whether a query in FROM, a CTE or the elements of an array define a column of JSON."""
     inside: Any = None
     while select is not None:
         start = select.args.get("from_") or select.args.get("from")
@@ -130,7 +130,7 @@ def _has(source: Any, query: Any) -> bool:
 
 
 def _cte(source: Any) -> Any:
-    """Returns the query that the name of a table stands for; None if it is no CTE."""
+    """Returns the query to which the name of a table refers, or None if it is not a CTE."""
     around = source.parent_select if isinstance(source, exp.Table) else None
     while around is not None:
         clause = around.args.get("with_") or around.args.get("with")
@@ -142,7 +142,7 @@ def _cte(source: Any) -> Any:
 
 
 def _selects_json(query: Any, name: str) -> bool:
-    """Returns whether a query makes a column of JSON of that name."""
+    """Returns whether a query defines a column of JSON with that name."""
     while isinstance(query, (exp.Subquery, exp.Paren, exp.SetOperation)):
         query = query.this
     for item in query.expressions if isinstance(query, exp.Select) else ():
@@ -155,7 +155,7 @@ def _selects_json(query: Any, name: str) -> bool:
     return False
 
 
-# What makes JSON --------------------------------------------------------------------------------------------------
+# Constructors of JSON -----------------------------------------------------------------------------------------------
 
 
 def _name(node: Any) -> str:
@@ -169,17 +169,17 @@ def _json(node: Any) -> Any:
 
 
 def _json_text(value: Any) -> Any:
-    """Returns a value as JSON; NULL stays NULL."""
+    """Returns a value as JSON. NULL stays NULL."""
     return call("JSON_QUERY", value, literal("$")) if _is_json(value) else call("WRITE_JSON", value)
 
 
 def _present(value: Any) -> Any:
-    """Returns a value as JSON; NULL is null."""
+    """Returns a value as JSON. NULL becomes null."""
     return literal("null") if isinstance(value, exp.Null) else call("NVL", _json_text(value), literal("null"))
 
 
 def _member(key: Any, value: Any) -> Any:
-    """Returns a member of an object: its name and value, or NULL if one of them is."""
+    """Returns a member of an object: its name and value, or NULL if either is NULL."""
     return call("CONCAT", call("WRITE_JSON", exp.cast(key.copy(), "string")), literal(":"), value)
 
 
@@ -200,7 +200,7 @@ def _array(values: list[Any], absent: bool = False) -> Any:
 def _standard(node: Any, dialect: str) -> Any:
     """Returns JSON_OBJECT or JSON_ARRAY.
 
-    NULL becomes null in an object. In an array it does where the dialect says so.
+    NULL becomes null in an object. In an array it becomes null if the dialect or the call says so.
     """
     handling = str(node.args.get("null_handling") or "").upper()
     if isinstance(node, exp.JSONArray):
@@ -217,7 +217,7 @@ def _written(node: Any, dialect: str) -> Any:
 
 
 def _operator(node: Any, dialect: str) -> Any:
-    """Returns the function that an operator of jsonb stands for."""
+    """Returns the function of an operator of jsonb."""
     left, right = node.this, node.expression
     if isinstance(node, exp.ArrayContainedBy):
         left, right = right, left
@@ -236,13 +236,13 @@ def _operator(node: Any, dialect: str) -> Any:
 
 
 def _made(node: Any, dialect: str) -> Any:
-    """Returns what replaces a node; None if the node stays."""
+    """Returns the replacement of a node, or None if the node stays."""
     made = _MADE.get(type(node))
     return made(node, dialect) if made is not None else _named(node, dialect)
 
 
 def _named(node: Any, dialect: str) -> Any:
-    """Returns what replaces a function that has no node of its own."""
+    """Returns the replacement of a function without a node type of its own."""
     name, given = _name(node), node.expressions
     if name in _OBJECTS:
         if len(given) % 2:
@@ -277,7 +277,7 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
 
 
 def _aggregate(node: Any, dialect: str, source: str) -> None:
-    """Replaces an aggregate that makes JSON by STRING_AGG of texts of JSON, with its FILTER and OVER."""
+    """Replaces a JSON aggregate by STRING_AGG of JSON texts, with its FILTER and OVER."""
     values = [*node.expressions] or [one for one in (node.this, node.args.get("expression")) if one is not None]
     if len(values) == 1 and isinstance(values[0], exp.JSONKeyValue):
         values = [values[0].this, values[0].expression]

@@ -1,7 +1,7 @@
-"""Paths of JSON as other dialects write them: `js -> 'a'`, `js #> '{a,0}'`, JSONB_EXTRACT_PATH(js, 'a', '0').
+"""JSON paths of other dialects: `js -> 'a'`, `js #> '{a,0}'`, JSONB_EXTRACT_PATH(js, 'a', '0').
 
-A JSON value is a text here. What stands at a path is JSON with JSON_QUERY, a string in its quotes, and a plain text
-with GET_JSON_OBJECT.
+A JSON value is a text here. JSON_QUERY returns the value at a path as JSON, with a string in quotes; GET_JSON_OBJECT
+returns it as plain text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PARTS = {
     "JSONB_EXTRACT_PATH_TEXT": "GET_JSON_OBJECT",
 }
 _PLAIN = ("spark", "ansi", "flink", "databricks", "snowflake", "redshift")
-"""Dialects in which a string that is found has no quotes, or whose values are no texts."""
+"""Dialects in which a found string has no quotes, or whose JSON values are not texts."""
 
 
 _OF_FUNCTIONS = (exp.Transform, exp.ArrayFilter, exp.ArrayAny, exp.ArrayAll, exp.Reduce)
@@ -31,7 +31,7 @@ def with_arrows(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _path(node: Any, dialect: str) -> Any:
-    """Returns the path that is parsed as a function with a constant body; None for a function of elements."""
+    """Returns the path that is parsed as a function with a constant body, or None for a function of elements."""
     around, body = node.parent, node.this.copy()
     word = str(around.this).upper() if isinstance(around, exp.Anonymous) else ""
     first = body
@@ -49,12 +49,12 @@ def _path(node: Any, dialect: str) -> Any:
 
 
 def with_paths(tree: Any, text: str) -> Any:
-    """Writes each JSON path of several words as one string, as Spark does."""
+    """Rewrites each JSON path of several words as one string, as in Spark."""
     return rewritten(tree, (exp.JSONBExtract, exp.JSONBExtractScalar, exp.Anonymous), _made, text)
 
 
 def _made(node: Any) -> Any:
-    """Returns the call that looks a path up; None if the node does not look one up, or its path is not constant."""
+    """Returns the call that looks up a path, or None if the node does not, or if its path is not constant."""
     if not isinstance(node, exp.Anonymous):
         function = "GET_JSON_OBJECT" if isinstance(node, exp.JSONBExtractScalar) else "JSON_QUERY"
         value, words = node.this, _words(node.expression)
@@ -70,7 +70,7 @@ def _made(node: Any) -> Any:
 
 
 def _words(path: Any) -> list[str] | None:
-    """Returns the words of a path, `'{a,0}'` or an array; None if it is another one."""
+    """Returns the words of a path, `'{a,0}'` or an array, or None for other paths."""
     if isinstance(path, exp.Literal) and path.name[:1] == "{" and path.name[-1:] == "}":
         return [word.strip().strip('"') for word in path.name[1:-1].split(",") if word.strip()]
     return _constants(path.expressions) if isinstance(path, exp.Array) else None
@@ -81,7 +81,7 @@ def _constants(parts: list[Any]) -> list[str] | None:
 
 
 def as_json(made: Any, node: Any, dialect: str) -> Any:
-    """Returns the call that a path is translated to, with the quotes of a string where the dialect has them."""
+    """Returns the call to which a path is translated, with the quotes of a string if the dialect has them."""
     if type(node) is not exp.JSONExtract or dialect in _PLAIN or not isinstance(made, exp.Anonymous):
         return made
     made.set("this", "JSON_QUERY")

@@ -1,4 +1,4 @@
-"""What other dialects mean by parts, weeks, ages and differences of moments.
+"""The meaning of parts, weeks, ages and differences of moments in other dialects.
 
 Part of `plans.frontends.sql.text.meanings.calls`.
 """
@@ -32,7 +32,7 @@ def _moment(node: Any, dialect: str) -> Any:
 
 
 def _first_day(unit: Any, dialect: str) -> str:
-    """Returns the first day of a week of this unit; '' if the unit is another one, or ISO's week."""
+    """Returns the first day of a week in this unit, or '' if the unit is another one, or an ISO week."""
     if isinstance(unit, exp.WeekStart):
         return str(unit.this.name).upper()
     word = "" if unit is None else unit.name.upper()
@@ -62,7 +62,7 @@ _OF_SECOND = {"MILLISECOND": 1_000, "MICROSECOND": 1_000_000}
 
 
 def _is_second(unit: Any, dialect: str) -> bool:
-    """Returns whether a unit is the second, and seconds are whole numbers in the dialect."""
+    """Returns whether a unit is the second, and seconds are integers in the dialect."""
     word = unit.name.upper().removesuffix("S")
     return (word == "SECOND" and dialect in _WHOLE_SECONDS) or (word == "MILLISECOND" and dialect == "duckdb")
 
@@ -118,9 +118,8 @@ def _wall_clock(node: Any, dialect: str) -> Any:
 
 
 def named(node: Any, dialect: str) -> Any:
-    """Returns what replaces a function of moments without a node of its own; None if it is another function, or the
-    same as in Spark.
-    """
+    """Returns the replacement of a function of moments without a node type of its own, or None if it is another
+    function, or equal to Spark's."""
     name = node.name.upper()
     if name == "AGE" and dialect in TO_EVEN and not _part_of_age(node.parent):
         hint = "write a - b, MONTHS_BETWEEN(a, b), or EXTRACT(YEAR FROM AGE(a, b))"
@@ -142,7 +141,7 @@ _OWN: dict[str, tuple[int, Callable[..., Any]]] = {
     "DATESUB": (3, partial(call, "TIMESTAMPDIFF")),
     "TRY_STRPTIME": (2, lambda text, pattern: _read_moment(exp.StrToTime(this=text, format=pattern), "duckdb")),
 }
-"""Functions of DuckDB, of how many arguments, and what they are."""
+"""Functions of DuckDB: the number of their arguments, and their replacement."""
 
 
 def _part_of_age(node: Any) -> bool:
@@ -165,7 +164,8 @@ def _months_of_age(part: str, age: Any) -> Any:
 
 
 def months_later(node: Any, dialect: str) -> Any:
-    """Returns ADD_MONTHS: of the last day of a month the last day, in Snowflake, Oracle and Redshift."""
+    """Returns ADD_MONTHS. In Snowflake, Oracle and Redshift, the last day of a month moves to the last day of the
+    month."""
     if dialect not in ("snowflake", "oracle", "redshift"):
         return None
     later = call("DATETIME_ADD", node.this, node.expression, literal("MONTH"))
@@ -175,7 +175,7 @@ def months_later(node: Any, dialect: str) -> Any:
 
 
 def sliced(node: Any, dialect: str) -> Any:
-    """Returns TIME_SLICE of Snowflake, whose slices are counted from 1970 on."""
+    """Returns TIME_SLICE of Snowflake, whose slices are counted from 1970."""
     unit, count = node.text("unit").upper(), node.expression
     plain = isinstance(count, exp.Literal) and node.text("kind").upper() in ("", "START")
     if not plain or unit.rstrip("S") not in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK"):
@@ -198,4 +198,4 @@ MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.TsOrDsToDatetime: _wall_clock,
     exp.Sub: moved,
 }
-"""What is made of the nodes of some types; None where they mean the same as in Spark."""
+"""The replacements of nodes by type. A function returns None if the node means the same as in Spark."""

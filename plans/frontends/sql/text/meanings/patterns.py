@@ -1,11 +1,12 @@
-"""Patterns of times, in Spark's words: of PostgreSQL, Oracle and Snowflake, and those with `%` of DuckDB and others.
+"""Translates datetime patterns to Java's: those of PostgreSQL, Oracle and Snowflake, and those with `%` of DuckDB and
+others.
 
-TO_CHAR with a pattern of numbers is a function of its own, NUMBER_TO_CHAR.
+TO_CHAR with a number pattern becomes a function of its own, NUMBER_TO_CHAR.
 
-A pattern is split into its words. Words that Java's patterns have become one call of DATE_FORMAT, all others a call of
-their own, and the texts are joined: `TO_CHAR(at, 'MON YYYY')` is `UPPER(DATE_FORMAT(at, 'MMM')) || DATE_FORMAT(at,
-' yyyy')`. Texts are read by one pattern of Java's. In patterns with `%` what stands between the letters is plain text,
-which Java's have in quotes.
+A pattern is split into its words. Words that Java's patterns support form one call of DATE_FORMAT, all others a call of
+their own, and the texts are joined: `TO_CHAR(at, 'MON YYYY')` is `UPPER(DATE_FORMAT(at, 'MMM')) || DATE_FORMAT(at, '
+yyyy')`. Texts are parsed by a single pattern of Java's. In patterns with `%`, the text between the letters is literal,
+and is quoted in Java's patterns.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _JAVA = {
     **{f"FF{n}": "S" * n for n in range(1, 10)},
 }  # fmt: skip
 _NAMES = ("MONTH", "MON", "DAY", "DY", "AM", "PM")
-"""Words whose case is that of what is written."""
+"""Words whose case determines the case of the output."""
 _PARTS = {"IYYY": ("yearofweek", 4), "IW": ("week", 2), "D": ("dayofweek", 1), "ID": ("dayofweek_iso", 1)}
-"""Words that are parts of a moment, and how many digits they have."""
+"""Words that are parts of a moment, with the number of their digits."""
 _WORDS = sorted((*_JAVA, *_PARTS, "FM"), key=len, reverse=True)
 _PART = re.compile(rf'"([^"]*)"|({"|".join(_WORDS)})|([^A-Za-z0-9"])', re.IGNORECASE)
 _OF_NUMBERS = re.compile(r"(?:FM)?[\sS$L]*\.?[09][09.,DGVSMIPRLETH$%\s]*", re.IGNORECASE)
@@ -41,7 +42,7 @@ _PADDED = 9
 
 
 class _Word(NamedTuple):
-    """A part of a pattern: a word of it, or plain text; `bare`: without leading zeros and spaces."""
+    """A part of a pattern: a word, or literal text. `bare`: without leading zeros and spaces."""
 
     word: str
     text: str
@@ -49,7 +50,7 @@ class _Word(NamedTuple):
 
 
 def with_patterns(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement whose patterns of times are Java's."""
+    """Returns a statement with Java's datetime patterns."""
     if dialect not in DIALECTS:
         return tree
     return rewritten(tree, (exp.Anonymous,), lambda node: _made(node, dialect), text)
@@ -59,7 +60,7 @@ DIALECTS = ("postgres", "redshift", "materialize", "risingwave", "snowflake", "o
 
 
 def with_percents(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement whose patterns with `%` have letters that Java knows, and their plain text in quotes."""
+    """Returns a statement in which patterns with `%` have only letters that Java supports, and quoted literal text."""
     if dialect not in _PERCENTS:
         return tree
     return rewritten(tree, _PATTERNED, lambda node: _with_quotes(node, dialect), text)
@@ -72,7 +73,8 @@ _OFFSETS = "".join(f"[{'X' * size}]" for size in (3, 2, 1))  # with a colon, wit
 
 
 def _with_quotes(node: Any, dialect: str) -> Any:
-    """Returns the joined texts of a pattern with parts that Java's patterns do not have; None if the pattern stays."""
+    """Returns the concatenation for a pattern with parts that Java's patterns do not have, or None if the pattern
+    stays."""
     format_ = node.args.get("format")
     if not isinstance(format_, exp.Literal) or not format_.is_string:
         return None
@@ -104,7 +106,7 @@ _RENAMED = {
     },
     "bigquery": {"%R": "%H:%M", "%h": "%b"},
 }  # fmt: skip
-"""Letters of a dialect that others have for the same."""
+"""Letters of a dialect, and the letters of other dialects with the same meaning."""
 _ISO = {"%V": ("week", 2, "0"), "%u": ("dayofweek_iso", 1, ""), "%w": ("dayofweek_iso", 1, "7")}
 _WEEKS = {"%G": ("yearofweek", 4, "0"), "%W": ("MONDAY", 2, "0"), "%U": ("SUNDAY", 2, "0"), **_ISO}
 _OF_MYSQL = {"%v": _ISO["%V"], "%w": _ISO["%w"], "%G": _WEEKS["%G"]}  # %x, as sqlglot writes it
@@ -113,8 +115,8 @@ _COUNTED: dict[str, dict[str, tuple[str, int, str]]] = {
     "duckdb": _WEEKS, "bigquery": {**_WEEKS, **_SPACED, "%Q": ("quarter", 1, "")}, "clickhouse": {**_ISO, **_SPACED},
     **dict.fromkeys(("mysql", "trino", "presto", "athena", "starrocks", "doris"), _OF_MYSQL),
 }  # fmt: skip
-"""Letters that are parts of a moment, or weeks from a day on: how many digits they have, and what is before a single
-one; 7 if it is the number of Sunday, which is 0."""
+"""Letters that are parts of a moment, or weeks counted from a day: the number of their digits, and the padding of a
+single digit; 7 if the letter is the number of the day and Sunday is 0."""
 _PIECE = re.compile(r"%-?.|[^%]+|%$", re.DOTALL)
 
 
@@ -133,7 +135,7 @@ def _padded(text: Any, width: int, fill: str = "0") -> Any:
 
 
 def _quoted(pattern: str, written: bool) -> str:
-    """Returns a pattern with only those letters that sqlglot translates to Java's."""
+    """Returns a pattern with only the letters that sqlglot translates to Java's."""
     made, at = "", 0
     for letter in _LETTER.finditer(pattern):
         made += _java(_Word("", pattern[at : letter.start()], False)) if letter.start() > at else ""
@@ -174,7 +176,7 @@ _OF_DAY = ("HH24", "HH12", "HH", "MI", "SS")
 
 
 def _words(pattern: str, dialect: str) -> Iterator[_Word]:
-    """Yields the words of a pattern, and the text between them."""
+    """Yields the words of a pattern, and the literal text between them."""
     at, bare, rest, text = 0, False, False, ""
     while at < len(pattern):
         part = _PART.match(pattern, at)
@@ -196,7 +198,7 @@ def _words(pattern: str, dialect: str) -> Iterator[_Word]:
 
 
 def _java(word: _Word) -> str:
-    """Returns a word, or plain text, as Java's patterns write it."""
+    """Returns a word, or literal text, in the syntax of Java's patterns."""
     if not word.word:
         text = word.text.replace("'", "''")
         return f"'{text}'" if re.search(r"[A-Za-z\[\]{}#]", text) else text

@@ -1,4 +1,4 @@
-"""What other dialects mean by FORMAT, STRTOK and CONVERT to a text, and by places in arrays.
+"""The meaning of FORMAT, STRTOK, CONVERT to a text, and positions in arrays in other dialects.
 
 Part of `plans.frontends.sql.text.meanings.calls`.
 """
@@ -18,12 +18,13 @@ from plans.frontends.sql.text.meanings.moments import POSTGRES
 
 
 def as_text(value: Any) -> Any:
-    """Returns a value as a text, with doubles as DuckDB writes them."""
+    """Returns a value as a text, with doubles in the notation of DuckDB."""
     return value if isinstance(value, exp.Literal) else call("AS_TEXT", value)
 
 
 def _formatted(node: Any, dialect: str) -> Any:
-    """Returns FORMAT: the values between the parts of a pattern. PlanError for marks with a width or a type."""
+    """Returns FORMAT as a concatenation of values and literal text. Raises PlanError for placeholders with a width or a
+    type."""
     if dialect == "bigquery":
         return call("LONG_PRINTF", node.this, *node.expressions)
     if dialect not in _MARKS:
@@ -50,14 +51,15 @@ _MARKS = {
     "duckdb": ("{}", re.compile(r"\{\}|\{\{|\}\}|[{}]|[^{}]+"), ("{", "}")),
     **dict.fromkeys(POSTGRES, ("%s", re.compile(r"%s|%%|%|[^%]+"), ("%",))),
 }
-"""What FORMAT has in place of a value, the parts of its patterns, and those that begin another mark."""
+"""For each dialect, the placeholder of a value in FORMAT, the parts of its patterns, and the beginnings of other
+placeholders."""
 
 
 _DOUBLED = ("%%", "{{", "}}")
 
 
 def _token(node: Any, dialect: str) -> Any:
-    """Returns STRTOK: a part of a text between any of some signs, without empty parts."""
+    """Returns STRTOK: a part of a text separated by any of some characters, without empty parts."""
     signs, place = node.args.get("delimiter"), node.args.get("part_index")
     if not isinstance(signs, exp.Literal) or not signs.name:
         raise PlanError("STRTOK takes constant separators", hint="write them: STRTOK(name, ' ,', 1)")
@@ -69,7 +71,7 @@ def _token(node: Any, dialect: str) -> Any:
 
 
 def _converted(node: Any, dialect: str) -> Any:
-    """Returns CONVERT to a text of some length, which has the first characters."""
+    """Returns CONVERT to a text type with a length, which keeps the first characters."""
     type_ = node.this
     if not type_.expressions or type_.this not in (*exp.DataType.TEXT_TYPES,):
         return None
@@ -79,7 +81,7 @@ def _converted(node: Any, dialect: str) -> Any:
 
 
 def _placed(node: Any, dialect: str) -> Any:
-    """Returns ARRAY_POSITION: NULL for a missing element in PostgreSQL and Snowflake, which counts from 0."""
+    """Returns ARRAY_POSITION: in PostgreSQL and Snowflake it is NULL for a missing element; Snowflake counts from 0."""
     if dialect not in (*POSTGRES, "snowflake"):
         return None
     if isinstance(node.args.get("zero_based"), exp.Expression):
@@ -90,7 +92,7 @@ def _placed(node: Any, dialect: str) -> Any:
 
 
 def _sliced(node: Any, dialect: str) -> Any:
-    """Returns ARRAY_SLICE, whose places count from 0. Snowflake leaves the last one out, BigQuery keeps it."""
+    """Returns ARRAY_SLICE, whose positions count from 0. Snowflake excludes the last position, BigQuery includes it."""
     if dialect not in ("snowflake", "bigquery"):
         return None
     ends = [node.args.get(name) for name in ("start", "end")]
@@ -109,4 +111,4 @@ MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.ArrayPosition: _placed,
     exp.ArraySlice: _sliced,
 }
-"""What is made of the nodes of some types; None where they mean the same as in Spark."""
+"""The replacements of nodes by type. A function returns None if the node means the same as in Spark."""

@@ -1,1 +1,1 @@
-"""Forms of other dialects that become forms of Spark's SQL: clauses, statements, aggregates."""
+"""Rewrites syntax of other dialects as Spark's SQL: clauses, statements, aggregates."""

@@ -59,7 +59,7 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _over(around: Any, array: Any) -> tuple[Any, Any]:
-    """Returns what an array in place of an aggregate replaces, and the array: with the window, where there is one."""
+    """Returns the node that an array replaces, and the array, with the window of the aggregate if it has one."""
     window = around.parent
     if not isinstance(window, exp.Window) or around.arg_key != "this":
         return around, array

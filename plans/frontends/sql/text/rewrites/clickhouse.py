@@ -1,4 +1,4 @@
-"""ClickHouse in the words of others: aggregates with -If and parameters, conversions, starts of times, PREWHERE.
+"""Rewrites ClickHouse's aggregates with -If and parameters, conversions, starts of periods, and PREWHERE.
 
 sumIf(x, x > 1)             SUM(x) FILTER (WHERE x > 1)
 addDays(at, 7)              at + INTERVAL '7' DAY
@@ -42,7 +42,7 @@ _COMBINED = (exp.CombinedAggFunc, exp.ParameterizedAgg, exp.CombinedParameterize
 
 
 def from_clickhouse(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement of ClickHouse in words that the other dialects share. PlanError for FINAL."""
+    """Returns a statement of ClickHouse in the functions of other dialects. Raises PlanError for FINAL."""
     if dialect != "clickhouse":
         return tree
     final = tree.find(exp.Final)
@@ -96,7 +96,7 @@ def _made(node: Any) -> Any:
 
 
 def _aggregate(name: str, given: list[Any], parameters: list[Any]) -> Any:
-    """Returns the aggregate of a name; None if there is none."""
+    """Returns the aggregate with a name, or None if there is none."""
     given = [one.copy() for one in given]
     if name in _UNIQUE and not parameters:
         return exp.Count(this=exp.Distinct(expressions=given))
@@ -113,7 +113,7 @@ def _aggregate(name: str, given: list[Any], parameters: list[Any]) -> Any:
 
 
 def _converted(node: Any) -> Any:
-    """Returns a conversion, `toInt64(x)`, or the start of a time, `toStartOfTenMinutes(at)`."""
+    """Returns a conversion, `toInt64(x)`, or the start of a period, `toStartOfTenMinutes(at)`."""
     name, given = str(node.this).upper(), node.expressions
     safe = name.endswith("ORNULL")
     type_ = _TYPES.get(name.removeprefix("TO").removesuffix("ORNULL")) if name.startswith("TO") else None
@@ -136,7 +136,7 @@ def _case(given: list[Any]) -> Any:
 
 
 def _digits(*parts: tuple[str, int]) -> Callable[[list[Any]], Any]:
-    """Returns the function that makes one number of the parts of a moment."""
+    """Returns the function that combines the parts of a moment into one number."""
 
     def made(given: list[Any]) -> Any:
         calls = [exp.Mul(this=exp.func(name, given[0].copy()), expression=exp.Literal.number(n)) for name, n in parts]
@@ -191,7 +191,7 @@ def _later(unit: str, sign: int) -> Callable[[list[Any]], Any]:
 def _of_array(name: str, default: bool = False) -> Callable[[list[Any]], Any]:
     """Returns a function of the elements of an array.
 
-    A function that comes first is applied to the elements. `default`: the value of no elements is 0.
+    A function as the first argument is applied to the elements. `default`: the value for no elements is 0.
     """
 
     def made(given: list[Any]) -> Any:
@@ -207,7 +207,7 @@ def _function_last(name: str) -> Callable[[list[Any]], Any]:
 
 
 def _extracted(type_: str) -> Callable[[list[Any]], Any]:
-    """Returns the value at a path of JSON. It is 0 if there is none of the type."""
+    """Returns the function for the value at a path of JSON, which is 0 if there is no value of the type."""
 
     def made(given: list[Any]) -> Any:
         steps = "".join(f"['{one.name}']" if one.is_string else f"[{int(one.name) - 1}]" for one in given[1:])

@@ -1,7 +1,8 @@
-"""SPLIT, TO_NUMBER, AT TIME ZONE and orders by nothing, as other dialects mean them, in Spark's words.
+"""Rewrites SPLIT, TO_NUMBER, AT TIME ZONE and orders by NULL of other dialects in Spark's SQL.
 
 Part of `plans.frontends.sql`. SPLIT of other dialects takes a text, that of Spark a pattern. TO_NUMBER of Snowflake
-makes a decimal. AT TIME ZONE of PostgreSQL and DuckDB is the wall clock of an instant, or the instant of a wall clock.
+returns a decimal. AT TIME ZONE of PostgreSQL and DuckDB returns the wall clock reading of an instant, or the instant of
+a wall clock reading.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CONDITIONAL_CHANGE_EVENT and CONDITIONAL_TRUE_EVENT of Snowflake, whose conditions ask for the row before.
+"""CONDITIONAL_CHANGE_EVENT and CONDITIONAL_TRUE_EVENT of Snowflake, whose conditions read the previous row.
 
 CONDITIONAL_CHANGE_EVENT(x) OVER w is CONDITIONAL_TRUE_EVENT(x <> LAG(x) OVER w) OVER w. A window function cannot read
 another one, so the condition is a column of a derived table:
@@ -19,7 +19,7 @@ from plans.frontends.sql.text.place import extent, placed
 
 _CHANGE, _TRUE = "CONDITIONAL_CHANGE_EVENT", "CONDITIONAL_TRUE_EVENT"
 _KEPT = ("kind", "expressions", "from_", "from", "joins", "laterals", "where", "group", "having")
-"""What a SELECT may have whose rows become a derived table."""
+"""The arguments of a SELECT whose rows can become a derived table."""
 
 
 def with_events(tree: Any, dialect: str) -> Any:

@@ -1,5 +1,4 @@
-"""What is short for rows of an array: STACK and JSON_TUPLE are INLINE of structs, series in FROM are UNNEST, FLATTEN is
-EXPLODE."""
+"""Rewrites generators: STACK and JSON_TUPLE as INLINE of structs, series in FROM as UNNEST, and FLATTEN as EXPLODE."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from plans.frontends.sql.text.place import extent, place_of, placed
 def with_arrays(tree: Any) -> Any:
     """Returns a statement with INLINE in place of STACK and JSON_TUPLE.
 
-    Calls of another form stay, and are refused later.
+    Calls of another form stay, and are rejected later.
     """
     for node in nodes(tree, exp.Stack, exp.Anonymous):
         rows = _stacked(node) if isinstance(node, exp.Stack) else _of_json(node)
@@ -47,7 +46,7 @@ def with_flattened(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _flattened(given: list[Any]) -> tuple[Any, bool]:
-    """Returns what FLATTEN makes rows of, and whether a row stays without elements."""
+    """Returns the array of FLATTEN, and whether a row without elements is kept."""
     named = [
         one if isinstance(one, exp.Kwarg) else exp.Kwarg(this=exp.Var(this="INPUT"), expression=one) for one in given
     ]
@@ -72,7 +71,7 @@ def with_series(tree: Any, dialect: str) -> Any:
         if not isinstance(called, exp.Anonymous) or str(called.this).upper() not in _SERIES:
             continue
         alias = (node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(str(called.this).lower()))).copy()
-        if called is node.this and not alias.columns:  # PostgreSQL's are called as the alias
+        if called is node.this and not alias.columns:  # PostgreSQL names them as the alias
             name = "id" if dialect in _IDS else str(called.this).lower()
             alias.set("columns", [exp.to_identifier(name)])
         array = exp.Unnest(expressions=[called.copy()], alias=alias)

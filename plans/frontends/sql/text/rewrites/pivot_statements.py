@@ -1,4 +1,4 @@
-"""PIVOT and UNPIVOT as DuckDB's statements: queries over a table that is pivoted in FROM.
+"""DuckDB's statements PIVOT and UNPIVOT: rewrites them as queries with PIVOT in FROM.
 
 `PIVOT cities ON year IN (2000, 2010) USING SUM(population) GROUP BY country` is `SELECT * FROM (SELECT country, year,
 population FROM cities) PIVOT (SUM(population) FOR year IN (2000, 2010))`.
@@ -14,9 +14,10 @@ from plans.frontends.sql.text.made import nodes, rewritten
 
 
 def with_pivots(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement with PIVOT and UNPIVOT in FROM, marked with whether values without rows have no aggregates.
+    """Returns a statement with PIVOT and UNPIVOT in FROM, marked with whether aggregates of values without rows are
+    NULL.
 
-    Statements of another form stay, and are refused later.
+    Statements of another form stay, and are rejected later.
     """
     tree = rewritten(tree, (exp.Pivot,), _made, text)
     for node in nodes(tree, exp.Pivot):
@@ -25,11 +26,11 @@ def with_pivots(tree: Any, dialect: str, text: str) -> Any:
 
 
 _WITHOUT_ROWS = ("spark", "ansi", "flink", "databricks")
-"""Dialects in which even COUNT is NULL of a value that a group has no rows of."""
+"""Dialects in which even COUNT is NULL for a value without rows in a group."""
 
 
 def _made(node: Any) -> Any:
-    """Returns the query that a PIVOT statement stands for; None for a PIVOT in FROM."""
+    """Returns the query of a PIVOT statement, or None for a PIVOT in FROM."""
     if node.this is None:
         return None
     return _unpivoted(node) if node.args.get("unpivot") else _pivoted(node)
@@ -72,7 +73,7 @@ def _unpivoted(node: Any) -> Any:
 
 
 def _around(node: Any, rows: Any, pivot: Any) -> Any:
-    """Returns the query over rows that are pivoted."""
+    """Returns the query over pivoted rows."""
     rows.set("pivots", [pivot])
     made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=rows))
     for name in ("with_", "with"):

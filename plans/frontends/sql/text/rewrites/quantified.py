@@ -1,4 +1,4 @@
-"""`= ANY (...)`, `LIKE ALL (...)` and their kin, spelled out: a list is comparisons one by one, a query is IN."""
+"""Rewrites `= ANY (...)`, `LIKE ALL (...)` and similar: a list becomes single comparisons, a query becomes IN."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plans.frontends.sql.text.place import extent, placed
 def without_quantifiers(tree: Any) -> Any:
     """Returns a statement whose comparisons have one value on each side.
 
-    A comparison such as `< ANY (query)` stays, and is refused later.
+    A comparison such as `< ANY (query)` stays, and is rejected later.
     """
     for node in reversed(list(tree.walk(bfs=False))):
         right = node.args.get("expression")
@@ -26,7 +26,7 @@ def without_quantifiers(tree: Any) -> Any:
 
 
 def is_empty(quantified: Any) -> bool:
-    """Returns whether ANY or ALL has an empty list, which is refused later."""
+    """Returns whether ANY or ALL has an empty list, which is rejected later."""
     inner = quantified.this
     return not quantified.expressions and (not isinstance(inner, exp.Expression) or inner == exp.Tuple())
 

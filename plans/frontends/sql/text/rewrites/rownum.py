@@ -1,7 +1,7 @@
-"""Oracle's ROWNUM: a bound of it in WHERE is LIMIT.
+"""Oracle's ROWNUM: rewrites a bound of ROWNUM in WHERE as LIMIT.
 
 ROWNUM counts the rows that a query reads, before GROUP BY and ORDER BY. So `SELECT * FROM (SELECT a FROM t ORDER BY b)
-WHERE ROWNUM <= 3` has the first three rows, and the LIMIT is put where the ORDER BY is.
+WHERE ROWNUM <= 3` has the first three rows, and the LIMIT is added to the query with the ORDER BY.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AROUND = ("distinct", "group", "having", "order", "limit", "offset")
 
 
 def with_limits(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement with LIMIT in place of ROWNUM. PlanError for other forms of ROWNUM."""
+    """Returns a statement with LIMIT in place of ROWNUM. Raises PlanError for other forms of ROWNUM."""
     if dialect != "oracle":
         return tree
     for node in nodes(tree, exp.Select):
@@ -61,7 +61,7 @@ def _is_rownum(node: Any) -> bool:
 
 
 def _bound(node: Any) -> int | None:
-    """Returns how many rows a condition on ROWNUM keeps; None if it is another condition."""
+    """Returns the number of rows that a condition on ROWNUM keeps, or None for another condition."""
     kind: Any = type(node)
     left, right = node.this, node.args.get("expression")
     if _is_rownum(right):
@@ -70,13 +70,13 @@ def _bound(node: Any) -> int | None:
     if not _is_rownum(left) or not whole or kind not in (exp.LTE, exp.LT, exp.EQ):
         return None
     count = int(right.name)
-    if kind is exp.EQ:  # the second row is never counted where the first is not kept
+    if kind is exp.EQ:  # without the first row, no second row is counted
         return 1 if count == 1 else 0
     return count if kind is exp.LTE else max(count - 1, 0)
 
 
 def _ordered_input(node: Any) -> Any:
-    """Returns the query in FROM whose ORDER BY decides which rows come first; None if there is none."""
+    """Returns the query in FROM whose ORDER BY determines the first rows, or None."""
     start = node.args.get("from_") or node.args.get("from")
     inner: Any = start.this.this if start is not None and isinstance(start.this, exp.Subquery) else None
     alone = isinstance(inner, exp.Query) and not node.args.get("joins")
