@@ -69,7 +69,10 @@ def _over(around: Any, array: Any) -> tuple[Any, Any]:
 
 
 def _pick_first(node: Any, text: str) -> None:
-    """Replaces FIRST, LAST or ANY_VALUE in an order by the first element of an array in that order."""
+    """Replaces FIRST, LAST or ANY_VALUE with an order by the first element of an array in that order.
+
+    Raises PlanError with DISTINCT and another order than that of the argument.
+    """
     value = node.this.this
     if isinstance(value, exp.Distinct) and any([one.this] != value.expressions for one in node.this.expressions):
         word, hint = node.sql_name(), "leave DISTINCT out: it reads one value"
