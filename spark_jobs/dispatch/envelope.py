@@ -145,7 +145,7 @@ def envelope_of(
 def stamp(milliseconds: int, cells: int) -> int:
     """Returns the time stamp that rows of a batch have in ``_cell``, which is ``_cell`` divided by the number of cells;
     ``milliseconds``: when the batch began. A worker compares it with the batch that it executes: a cached frame that is
-    read in a later batch has the number of that batch, but rows of its own.
+    read again in a later batch has that batch's number, but the rows and the stamp of its own.
     """
     return milliseconds % stamp_period(cells)
 
