@@ -46,6 +46,9 @@ SLICED = {
     f"> 0.1 * {ALL}",
     "joined": f"SELECT x.id, t.id AS t FROM r x JOIN s t ON t.g = x.g WHERE {SUM.format('r', '>')} < 6 AND "
     f"{SUM.format('s', '<')} < {ALL}",
+    "an average": "SELECT x.id FROM r x WHERE (SELECT AVG(y.v) FROM r y WHERE y.o > x.o) < 3",
+    "an average by group": "SELECT x.id FROM r x WHERE 2.0 <= (SELECT AVG(y.v) FILTER (WHERE y.v <> 4) FROM r y WHERE "
+    "y.o <= x.o AND y.g = x.g)",
     "decimals": "SELECT x.id FROM d x WHERE (SELECT SUM(y.v) FROM d y WHERE y.o > x.o) <= 0.333 * (SELECT SUM(z.v) "
     "FROM d z)",
 }
@@ -56,7 +59,9 @@ OTHERS = {
     "FROM r z)",
     "distinct": "SELECT x.id FROM r x WHERE (SELECT SUM(DISTINCT y.v) FROM r y WHERE y.o > x.o) < 7",
     "two comparisons": "SELECT x.id FROM r x WHERE (SELECT SUM(y.v) FROM r y WHERE y.o > x.o AND y.v > x.v) < 7",
-    "an average": "SELECT x.id FROM r x WHERE (SELECT AVG(y.v) FROM r y WHERE y.o > x.o) < 7",
+    "an average of decimals": "SELECT x.id FROM d x WHERE (SELECT AVG(y.v) FROM d y WHERE y.o > x.o) < 1",
+    "an average and a fraction": "SELECT x.id FROM r x WHERE (SELECT AVG(y.v) FROM r y WHERE y.o > x.o) < 0.1",
+    "an average or a number": "SELECT x.id FROM r x WHERE COALESCE((SELECT AVG(y.v) FROM r y WHERE y.o > x.o), 0) < 3",
 }
 
 

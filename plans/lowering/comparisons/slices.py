@@ -31,6 +31,7 @@ from plans.types import ONE_WORD_DIGITS, exact_scale
 
 _BOUND = "bound"
 _BOTH = ("union_all", 0, 1)
+_EXACT = 2**20
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,11 @@ def _of_condition(query: Query, part: Expr, sides: Sequence[Expr], comparison: s
     if known is None or _is_read(rest, value):
         return None
     running, zero = known
+    if running.total.function == "avg":
+        difference = None if zero else _less_constant(running, bound)
+        if difference is None:
+            return None
+        running, bound = difference, lit(0, "int64")
     beside = [query.source(alias) for alias in sorted(bounding)]
     bounds = _bounds(running, bound, beside)
     scales = exact_scale(running.total.type), exact_scale(bound.type)
@@ -189,7 +195,7 @@ def _running(value: Source) -> _Running | None:
     if not plain or not isinstance(outer.input, Query) or len(inner.sources) < 2 or len(group.aggregates) != 1:
         return None
     (total,) = group.aggregates
-    if total.function not in ("sum", "count") or total.distinct:
+    if total.function not in ("sum", "count", "avg") or total.distinct:
         return None
     values, around = dict(inner.outputs), {}
     for _, theirs, mine in keys:
@@ -202,6 +208,27 @@ def _running(value: Source) -> _Running | None:
     own = tuple(part for one in inner.conditions for part in one.conjuncts() if part not in tied)
     rows = replace(inner, sources=inner.sources[1:], conditions=own)
     return _Running(rows, outer, tuple(pairs), comparison, total, around)
+
+
+def _less_constant(running: _Running, bound: Expr) -> _Running | None:
+    """Returns the sum that compares with 0 as a mean of whole numbers compares with its bound, a constant; None if
+    there is no such sum.
+
+    A mean is a DOUBLE that is rounded once. It equals a whole number c only if the exact mean does: any other mean of
+    n numbers is at least 1 / n away from c. There are fewer than 2^31 rows, so for c up to 2^20 this is more than what
+    is lost by rounding.
+    """
+    (argument,) = running.total.arguments
+    value = dict(running.rows.outputs)[argument]
+    if bound.columns or aliases_of(bound) or value.type not in ("int32", "int64"):
+        return None
+    number = bound.evaluate({}, 1)[0].as_py()
+    if not isinstance(number, (int, float)) or not abs(number) <= _EXACT or number != int(number):
+        return None
+    less = call("sub", cast(value, "decimal(20,0)"), cast(lit(int(number), "int64"), "decimal(20,0)"))
+    outputs = tuple((name, less if name == argument else expr) for name, expr in running.rows.outputs)
+    total = replace(running.total, function="sum", type="decimal(38,0)")
+    return replace(running, rows=replace(running.rows, outputs=outputs), total=total)
 
 
 def _pairs(tied: Iterable[Expr], outer: Source) -> tuple[list[tuple[Expr, Expr]], str | None]:
