@@ -1,1 +1,1 @@
-"""Scalar expressions: typed trees, built with SQL's checks, evaluated on whole Arrow columns."""
+"""Scalar expressions: typed trees that are built with SQL's type checks and evaluated on whole Arrow columns."""

@@ -1,7 +1,7 @@
-"""Arithmetic on whole columns of integers and doubles; none of it can fail.
+"""Arithmetic on whole columns of integers and doubles, which never fails.
 
-Integers that overflow are NULL, and so is a BIGINT of -2^63, which the engine uses for NULL itself. Doubles follow
-IEEE 754. Division by zero gives NULL.
+Integers that overflow are NULL, and so is a BIGINT of -2^63, which is the engine's code of NULL. Doubles follow IEEE
+754. Division by zero gives NULL.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def binary(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
         found = _CHECKED[op](left, right)
         if pc.min(found).as_py() != RESERVED if isinstance(found, pa.Array) else found.as_py() != RESERVED:
             return found
-    except pa.ArrowInvalid:  # some row overflows: find which, in 256 bits
+    except pa.ArrowInvalid:  # some row overflows: it is found with 256 bits
         pass
     return in_range(_UNCHECKED[op](pc.cast(left, _EXACT), pc.cast(right, _EXACT)))
 
@@ -53,14 +53,14 @@ def absolute(value: Any) -> Any:
 
 
 def in_range(exact: Any) -> Any:
-    """Returns whole numbers that are decimals as BIGINT, NULL where they do not fit."""
+    """Returns integers that are stored as decimals as BIGINT, NULL where they do not fit."""
     bound = pa.scalar(2**63, pa.decimal256(19, 0))
     fits = pc.and_(pc.less(exact, bound), pc.greater(exact, pc.negate(bound)))
     return pc.cast(pc.if_else(fits, exact, pa.scalar(None, exact.type)), pa.int64())
 
 
 def narrow(value: Any) -> Any:
-    """Returns BIGINT as INT, NULL where they do not fit."""
+    """Returns BIGINT values as INT, NULL where they do not fit."""
     fits = pc.and_(pc.less(value, 2**31), pc.greater_equal(value, -(2**31)))
     return pc.cast(pc.if_else(fits, value, pa.scalar(None, pa.int64())), pa.int32())
 
@@ -73,7 +73,7 @@ def _on_doubles(op: str, left: Any, right: Any) -> Any:
 
 
 def _float_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
-    """Returns C's fmod, which is exact and has the sign of the dividend, as Java's %."""
+    """Returns C's fmod, which is exact and has the sign of the dividend, like Java's %."""
     with np.errstate(invalid="ignore"):
         rest = np.fmod(words(left, np.float64), words(right, np.float64))
     return pc.if_else(pc.is_valid(left), array_of(rest, pa.float64(), right), pa.scalar(None, pa.float64()))
@@ -87,7 +87,7 @@ def _remainder(left: Any, right: Any) -> Any:
 
 
 def _without_least(value: Any) -> Any:
-    """Returns without the integer whose opposite is none of its type."""
+    """Returns the values, with NULL for the integer whose negation is not in its type."""
     least = {pa.int32(): -(2**31), pa.int64(): RESERVED}.get(value.type)
     if least is None:
         return value

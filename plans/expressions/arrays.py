@@ -1,4 +1,4 @@
-"""Between Arrow columns and NumPy: the values of a fixed-width column as they lie in memory, and back. No copies."""
+"""Conversions between Arrow columns and NumPy: views of the values of a fixed-width column, without copies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 
 def words(value: pa.Array, kind: type[np.generic], width: int = 1) -> np.ndarray:
-    """Returns the values of an array, `width` numbers each; 0 where it is NULL."""
+    """Returns the values of an array, `width` numbers each; 0 where the array is NULL."""
     if not len(value):
         return np.empty(0, kind)
     found = np.frombuffer(value.buffers()[1], kind)[width * value.offset : width * (value.offset + len(value))]
@@ -22,7 +22,7 @@ def words(value: pa.Array, kind: type[np.generic], width: int = 1) -> np.ndarray
 
 
 def validity(value: pa.Array) -> np.ndarray:
-    """Returns bool[n]: where an array has a value."""
+    """Returns bool[n]: True where an array is not NULL."""
     if not value.null_count:
         return np.ones(len(value), bool)
     found: np.ndarray = value.is_valid().to_numpy(zero_copy_only=False)
@@ -30,7 +30,7 @@ def validity(value: pa.Array) -> np.ndarray:
 
 
 def float_words(values: np.ndarray) -> np.ndarray:
-    """Returns doubles as words, of which equal ones are equal: there is one zero, and one NaN."""
+    """Returns doubles as words, so that equal doubles have equal words: there is one zero, and one NaN."""
     values = values + 0.0  # -0.0 + 0.0 is 0.0
     values[np.isnan(values)] = np.nan
     return values.view(np.int64)
@@ -43,17 +43,18 @@ def array_of(values: np.ndarray, type_: pa.DataType, like: pa.Array) -> pa.Array
 
 
 def null(type_: pa.DataType) -> pa.Scalar:
-    """Returns NULL as a value of a type: ``pa.scalar`` loads pandas where it is installed."""
+    """Returns NULL as a value of a type. ``pa.scalar`` would load pandas if it is installed."""
     return pa.nulls(1, type_)[0]
 
 
 def repeated(value: pa.Scalar, count: int) -> pa.Array:
-    """Returns a value so many times."""
+    """Returns an array that repeats a value."""
     return pa.repeat(value, count) if count else pa.nulls(0, value.type)
 
 
 def on_arrays(function: Callable[..., pa.Array], *values: Any) -> Any:
-    """Applies a function of arrays to arrays and scalars, which are repeated; scalars alone give a scalar."""
+    """Applies a function of arrays to arrays and scalars. Scalars are repeated; if all are scalars, returns a
+    scalar."""
     length = next((len(value) for value in values if not isinstance(value, pa.Scalar)), None)
     count = 1 if length is None else length
     found = function(*(repeated(value, count) if isinstance(value, pa.Scalar) else value for value in values))

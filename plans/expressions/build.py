@@ -1,14 +1,14 @@
-"""Scalar expressions: typed, immutable, JSON-able, evaluated on whole Arrow columns.
+"""Builds scalar expressions: typed, immutable, JSON-able, evaluated on whole Arrow columns.
 
 `Expr(op, type, args, value)` is a tree (`plans.expressions.expr`). Leaves are columns (`value` is the name) and
-literals (`value` is a Python value of the type). Everything else is built by `call`, which checks the types, inserts
-the casts and knows SQL's three-valued logic. `str(expr)` is SQL (`plans.expressions.sqltext`); `evaluate` is
-vectorised (`plans.expressions.evaluate`).
+literals (`value` is a Python value of the type). All other nodes are built by `call`, which checks types, inserts casts
+and implements SQL's three-valued logic. `str(expr)` is SQL (`plans.expressions.sqltext`). `evaluate` is vectorized
+(`plans.expressions.evaluate`).
 
-An expression has the type and the values that Spark 4 gives it in ANSI mode (its default), or is refused with a
-PlanError. Where Spark would stop a query at run time, on overflow, division by zero or a cast of a value that does not
-fit, the value is NULL: one row must not stop a maintained view for ever. `plans.expressions.coercion` has the types,
-docs/expressions.md the list.
+An expression has the type and the values of Spark 4 in ANSI mode (its default), or is rejected with a PlanError. Where
+Spark would fail at run time, on overflow, division by zero or a cast of a value that does not fit, the value is NULL,
+because one row must not stop a maintained view forever. `plans.expressions.coercion` has the types, docs/expressions.md
+the list.
 """
 
 from __future__ import annotations
@@ -61,15 +61,16 @@ __all__ = [
     "substitute",
 ]
 
-_EQUAL = (COMPARISONS["eq"], COMPARISONS["nseq"])  # of columns they are joins, for which both need one type
+_EQUAL = (COMPARISONS["eq"], COMPARISONS["nseq"])  # between columns they are joins, which need one type
 MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "nseq": "nseq"}
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _PATTERN_LENGTH = 10_000
-_STRING_DIGITS = 15  # decimals of so few digits compare with text alike as decimals and as doubles
+_STRING_DIGITS = 15  # decimals of at most this many digits compare with text equally as decimals and as doubles
 
 
 def conjoin(conditions: Sequence[Expr]) -> Expr:
-    """Returns the conjunction of conditions, flattened and without repetitions; a single one is left as it is."""
+    """Returns the conjunction of conditions, flattened and without repetitions. A single condition is returned
+    unchanged."""
     if len(conditions) == 1:
         return conditions[0]
     parts = list(dict.fromkeys(part for condition in conditions for part in condition.conjuncts()))
@@ -77,10 +78,10 @@ def conjoin(conditions: Sequence[Expr]) -> Expr:
 
 
 def factored(condition: Expr) -> Expr:
-    """Returns an equal condition, in which what all operands of an OR ask for is asked for once, outside of it.
+    """Returns an equivalent condition in which conjuncts common to all operands of an OR are moved out of it.
 
-    `(a AND b) OR (a AND c)` is `a AND (b OR c)`, also where NULL is among them. So an equality that stands in every
-    operand joins, as in TPC-H's Q19; inside of OR it would be tested on every pair of rows. O(n).
+    `(a AND b) OR (a AND c)` becomes `a AND (b OR c)`, which is equal for NULL, too. So an equality in every operand
+    becomes a join, as in TPC-H's Q19; inside of OR it would be tested on every pair of rows. O(n).
     """
     if condition.op != "or":
         return condition
@@ -89,7 +90,7 @@ def factored(condition: Expr) -> Expr:
     if not common:
         return condition
     rests = [[part for part in operand if part not in common] for operand in operands]
-    if not all(rests):  # one asks for no more than all do
+    if not all(rests):  # one operand has only the common conjuncts
         return conjoin(common)
     return conjoin([*common, call("or", *(conjoin(rest) for rest in rests))])
 
@@ -108,13 +109,13 @@ def _alternatives(condition: Expr) -> list[Expr]:
 
 
 def call(op: str, *args: Expr, value: Any = None) -> Expr:
-    """Applies an operator: checks types, inserts casts. PlanError when the operands do not fit."""
+    """Applies an operator: checks types and inserts casts. Raises PlanError if the operands do not fit."""
     return typed(_called(op, args, value))
 
 
 def typed(made: Expr) -> Expr:
-    """Returns a call. PlanError if it reads an ARRAY() that has not become an array of something: what it makes does
-    not show that, so who looks at its type would not see it."""
+    """Returns a call. Raises PlanError if it reads an untyped ARRAY() and its own type does not show that, because
+    callers check only its type."""
     if "<null>" not in made.type and any("<null>" in arg.type for arg in made.args):
         raise PlanError("an ARRAY() has no type here", hint="write CAST(ARRAY() AS ARRAY<INT>)")
     return made
@@ -158,8 +159,8 @@ def _called(op: str, args: tuple[Expr, ...], value: Any) -> Expr:
 def substitute(expr: Expr, column: Callable[[str], Expr]) -> Expr:
     """Returns the expression with each column replaced by `column(name)`.
 
-    Types are taken anew, but not of arithmetic: its overflow is that of the types as they were written. Nor of calls
-    with a function in them, whose body is typed.
+    Types are computed again, except for arithmetic, which overflows as the original types do, and for calls with a
+    lambda, whose body is typed.
     """
 
     def rebuilt(node: Expr, args: list[Expr]) -> Expr:
@@ -179,7 +180,7 @@ def substitute(expr: Expr, column: Callable[[str], Expr]) -> Expr:
 
 
 def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
-    """Returns both sides of a comparison in the type in which they are compared."""
+    """Returns both sides of a comparison, cast to the type in which they are compared."""
     left, right = _unquoted(left, right.type), _unquoted(right, left.type)
     left, right = _day(left, right.type), _day(right, left.type)
     if decimal_parts(left.type) or decimal_parts(right.type):
@@ -189,7 +190,7 @@ def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     except PlanError:
         if symbol == "IN" or (symbol in _EQUAL and left.op == right.op == "col"):
             raise
-        return _as_decimal(left), _as_decimal(right)  # as numbers of up to 76 digits: no type has to hold both
+        return _as_decimal(left), _as_decimal(right)  # as numbers of up to 76 digits: no type must hold both
     if type_ is None:
         hint = "compare values of one type, or convert one side with CAST"
         raise PlanError(f"{left.type} and {right.type} cannot be compared with {symbol}", hint=hint)
@@ -203,7 +204,7 @@ def _as_decimal(arg: Expr) -> Expr:
 
 
 def _unquoted(arg: Expr, other: str) -> Expr:
-    """Returns a string literal as a value of the type that it is compared with."""
+    """Returns a string literal as a value of the type with which it is compared."""
     if arg.op != "literal" or arg.type != "string" or other in ("string", "null"):
         return arg
     if arg.value is None:
@@ -221,15 +222,15 @@ def _unquoted(arg: Expr, other: str) -> Expr:
 
 
 def _day(arg: Expr, other: str) -> Expr:
-    """Returns a constant moment at which a day begins as the day, where it is compared with a date."""
+    """Returns a constant midnight as a date if it is compared with a date."""
     if other != "date" or arg.op != "literal" or not isinstance(arg.value, dt.datetime):
         return arg
     return arg if arg.value.time() != dt.time() else lit(arg.value.date(), "date")
 
 
 def _short(arg: Expr, other: str) -> Expr:
-    """Returns a whole number next to a decimal so wide that only a value of the decimal's own type leaves room for
-    it."""
+    """Returns an integer literal next to a wide decimal as a value of the decimal's type, if only that type leaves room
+    for it."""
     if arg.op != "literal" or arg.value is None or arg.type not in INTEGERS or decimal_parts(other) is None:
         return arg
     p, s = as_decimal(other)
@@ -240,7 +241,7 @@ def _short(arg: Expr, other: str) -> Expr:
 def _in(args: tuple[Expr, ...]) -> Expr:
     args = (args[0], *(_unquoted(item, args[0].type) for item in args[1:]))
     if any(arg.type == "float64" for arg in args) and all(numeric(arg.type) for arg in args):
-        args = tuple(cast(arg, "float64") for arg in args)  # Spark compares all of a list in one type
+        args = tuple(cast(arg, "float64") for arg in args)  # Spark compares all values of a list in one type
     aligned = [_aligned("IN", args[0], item) for item in args[1:]]
     if any(pair[0] != args[0] for pair in aligned) or any(pair[1].op != "literal" for pair in aligned):
         return call("or", *(call("eq", args[0], item) for item in args[1:]))
@@ -302,7 +303,7 @@ def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
 
 
 def _of_lengths(op: str, left: Expr, right: Expr) -> Expr:
-    """Returns arithmetic of lengths of time, and the length between two moments."""
+    """Returns arithmetic of intervals, or the interval between two moments."""
     if op == "sub" and {left.type, right.type} <= set(_MOMENTS):
         type_ = comparable(left.type, right.type) or left.type
         type_ = "timestamp_ntz" if type_ == "date" else type_
@@ -325,18 +326,18 @@ def _of_lengths(op: str, left: Expr, right: Expr) -> Expr:
 
 
 def units(length: Expr) -> Expr:
-    """Returns a length of time as the whole number of its units, microseconds or months."""
+    """Returns an interval as the integer number of its units, microseconds or months."""
     return call("months_of" if length.type == "months" else "micros_of", length)
 
 
 def of_units(count: Expr, type_: str) -> Expr:
-    """Returns the length of time of so many units; NULL if it does not fit."""
+    """Returns the interval of a number of units, or NULL if it does not fit."""
     return call("of_micros", count) if type_ == "duration" else call("of_months", cast(count, "int32"))
 
 
 def as_span(value: Expr, name: str) -> Expr:
-    """Returns a value as INTERVAL DAY TO HOUR and the like: without what is less than the last unit. PlanError for a
-    text, unless the name has all units."""
+    """Returns a value as INTERVAL DAY TO HOUR or similar, truncated to the last unit. Raises PlanError for a text,
+    unless the name has all units."""
     type_ = normal_type(name) if value.type in INTERVALS else whole_span(name)
     found, least = cast(value, type_), _LAST.get(name.lower().rpartition(" ")[2])
     if least is None:
@@ -349,7 +350,7 @@ _LAST = {"year": 12, "day": durations.DAY, "hour": durations.HOUR, "minute": dur
 
 
 def mean(type_: str, total: Expr, count: Expr) -> Expr:
-    """Returns the mean of decimals or lengths of time: their sum by their number, rounded once; NULL if there are
+    """Returns the mean of decimals or intervals: their sum divided by their number, rounded once; NULL if there are
     none."""
     if type_ in INTERVALS:
         return call("div", total, count)
@@ -357,15 +358,15 @@ def mean(type_: str, total: Expr, count: Expr) -> Expr:
 
 
 def places(arg: Expr) -> tuple[int, int]:
-    """Returns precision and scale of an operand next to a decimal; a whole number that is written out counts its
-    digits."""
+    """Returns precision and scale of an operand next to a decimal. An integer literal has as many digits as it is
+    written with."""
     if arg.op == "literal" and arg.value is not None and arg.type in INTEGERS:
         return literals.digits(arg.value)
     return as_decimal(arg.type)
 
 
 def _of_arrays(op: str, args: tuple[Expr, ...]) -> Expr:
-    """Returns CONCAT of arrays, or CONCAT_WS, which passes over NULLs, of texts and arrays of texts."""
+    """Returns CONCAT of arrays, or CONCAT_WS of texts and arrays of texts, which skips NULLs."""
     if op == "concat":
         return apply("flatten", (call("array", *args),))
     mark, *parts = args
@@ -374,7 +375,7 @@ def _of_arrays(op: str, args: tuple[Expr, ...]) -> Expr:
 
 
 def _entries(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Returns keys and values, in turn, in the type that all keys and in that which all values have in common."""
+    """Returns alternating keys and values, cast to the common type of all keys and to that of all values."""
     made = list(args)
     for side in (0, 1):
         type_: str | None = "null"
@@ -386,7 +387,7 @@ def _entries(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def _case(args: tuple[Expr, ...]) -> Expr:
-    """Returns `args` = condition, value, condition, value, ..., default."""
+    """Returns CASE of `args`: condition, value, condition, value, ..., default."""
     type_ = "null"
     for branch in (*args[1:-1:2], args[-1]):
         both_ways = common(type_, branch.type)

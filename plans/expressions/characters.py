@@ -1,10 +1,10 @@
 """Functions of characters on whole string columns: case, length, parts, patterns.
 
-Arrow takes the bytes of a string column on trust. A value that is not UTF-8 has no characters, so it gives NULL here;
-it still equals itself and can be joined and concatenated, byte by byte.
+Arrow does not check the bytes of a string column. A value that is not UTF-8 has no characters, so these functions
+return NULL for it. It still equals itself, and can be joined and concatenated byte by byte.
 
-Case is that of Unicode, without a language, as in Spark: 'ß' in upper case is 'SS', a sigma at the end of a word is 'ς'
-in lower case. Arrow maps one character to one; the others are replaced first, those of them that occur.
+Case is that of Unicode, without a language, as in Spark: 'ß' in upper case is 'SS', and a sigma at the end of a word is
+'ς' in lower case. Arrow maps one character to one character, so the other characters are replaced first, if they occur.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GROW_IN_UPPER = (
 )
 _UPPER = {c: c.upper() for c in map(chr, _GROW_IN_UPPER) if len(c.upper()) > 1}
 _LOWER = {"İ": "i̇"}
-# Σ after a letter and before none, apostrophes, full stops, accents and the like not counted.
+# Σ after a letter and not before a letter; apostrophes, full stops, accents and the like are skipped.
 _LETTER = r"\p{Lu}\p{Ll}\p{Lt}ªºⅠ-ⅿⓐ-ⓩⒶ-Ⓩ🄰-🅉🅐-🅩🅰-🆉"
 _BETWEEN = r"\p{Mn}\p{Me}\p{Cf}\p{Lm}\p{Sk}'.:·’‘․·՟״‧︓﹒﹕＇．："
 _LAST_SIGMA = rf"([{_LETTER}][{_BETWEEN}]*)Σ([{_BETWEEN}]*)(\z|[^{_LETTER}{_BETWEEN}])"
@@ -53,8 +53,8 @@ def length(value: Any) -> Any:
 
 
 def substring(value: Any, start: int, count: int | None) -> Any:
-    """Returns at most `count` characters from the `start`-th on, which counts from 1; all that follow if there is no
-    count."""
+    """Returns at most `count` characters from position `start`, which counts from 1, or all following characters if
+    `count` is None."""
     return pc.utf8_slice_codeunits(readable(value), start - 1, None if count is None else start - 1 + count)
 
 
@@ -64,7 +64,7 @@ def like(value: Any, pattern: str, escape: str | None) -> Any:
 
 
 def like_regex(pattern: str, escape: str | None) -> str:
-    """Returns the regular expression (RE2) of a LIKE pattern; ValueError where Spark refuses the escape."""
+    """Returns the regular expression (RE2) of a LIKE pattern. Raises ValueError if Spark rejects the escape."""
     out, index = [], 0
     while index < len(pattern):
         mark = pattern[index]
@@ -87,7 +87,7 @@ def readable(value: Any) -> Any:
 
 
 def _valid(value: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """Returns the strings that are UTF-8, others being NULL, and their bytes; no bytes if all are ASCII."""
+    """Returns the strings, with NULL for those that are not UTF-8, and their bytes; no bytes if all are ASCII."""
     starts, data = bytes_of(value)
     if not len(data) or data.max() < 0x80:
         return value, data[:0]
@@ -106,7 +106,7 @@ def _valid(value: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def bytes_of(value: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where each string starts in the bytes of all, and those bytes."""
+    """Returns the start of each string in the concatenated bytes, and these bytes."""
     if not len(value):
         return np.empty(0, np.int32), np.empty(0, np.uint8)
     _, offsets, data = value.buffers()
@@ -138,7 +138,7 @@ def _replaced(value: pa.Array, data: np.ndarray, texts: dict[str, str]) -> pa.Ar
 
 
 def _occurring(data: np.ndarray, characters: Iterable[str]) -> list[str]:
-    """Returns those of the characters, none of which is ASCII, whose first two bytes stand somewhere in the data."""
+    """Returns those of the non-ASCII characters whose first two bytes occur in the data."""
     pairs = np.zeros(1 << 16, bool)
     pairs[(data[:-1].astype(np.uint16) << 8) | data[1:]] = True
     return [c for c in characters if pairs[int.from_bytes(c.encode()[:2])]]

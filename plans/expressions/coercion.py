@@ -1,8 +1,8 @@
-"""Spark's type coercion: the types to which operands are cast, and the type of the result.
+"""Spark's type coercion: the types to which operands are cast, and the result types.
 
-Types are the planner's names. A NULL without a type (`null`) takes the type of what it stands next to. The rules for
+Types are the planner's names. A NULL without a type (`null`) takes the type of the other operand. The rules for
 decimals are those of `DecimalPrecision` with `spark.sql.decimalOperations.allowPrecisionLoss` on (the default): a
-result that needs more than 38 digits gives up decimals after the point, but keeps 6 of them where it has them.
+result that needs more than 38 digits loses decimal places, but keeps at least 6 of them if it has as many.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _MADE = {"int32": (10, 0), "int64": (20, 0)}  # Spark gives a BIGINT one digit m
 
 
 def check_ordered(type_: str, what: str) -> None:
-    """Raises PlanError if the values of a type have no order, which `what` asks for."""
+    """Raises PlanError if the values of a type have no order, which `what` requires."""
     if is_nested(type_):
         raise PlanError(f"{what} needs an order, and values of type {type_} have none", hint="name a part of them")
 
 
 def numeric(type_: str) -> bool:
-    """Returns True iff the type is one of numbers; an untyped NULL can be one."""
+    """Returns True iff the type is numeric. An untyped NULL counts as numeric."""
     return type_ in ("int32", "int64", "float64", "null") or decimal_parts(type_) is not None
 
 
 def as_decimal(type_: str) -> tuple[int, int]:
-    """Returns precision and scale of the decimal that Spark makes of an integer or decimal type."""
+    """Returns precision and scale of the decimal to which Spark converts an integer or decimal type."""
     return decimal_parts(type_) or _MADE[type_]
 
 
@@ -41,17 +41,17 @@ def named(precision: int, scale: int) -> str:
 
 
 def comparable(left: str, right: str) -> str | None:
-    """Returns the type in which two values are compared; None if they are not comparable.
+    """Returns the type in which two values are compared, or None if they are not comparable.
 
-    PlanError if no decimal holds both: Spark would round one of them.
+    Raises PlanError if no decimal holds both, because Spark would round one of them.
     """
     return _common(left, right, _HELD)
 
 
 def common(left: str, right: str) -> str | None:
-    """Returns the type of a value that is one of two, as in CASE, COALESCE and UNION; None if there is none.
+    """Returns the common type of two values, as in CASE, COALESCE and UNION, or None if there is none.
 
-    Where no decimal holds both it gives up decimals after the point, as in Spark.
+    If no decimal holds both, the type loses decimal places, as in Spark.
     """
     return _common(left, right, _MADE, rounds=True)
 
@@ -85,7 +85,7 @@ def _common(left: str, right: str, whole: dict[str, tuple[int, int]], rounds: bo
 
 
 def decimal_result(op: str, left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
-    """Returns precision and scale that Spark gives to `left op right`; op is add, sub, mul, div or mod."""
+    """Returns the precision and scale of `left op right` in Spark; op is add, sub, mul, div or mod."""
     (p, s), (q, t) = left, right
     if op == "mul":
         return _bounded(p + q + 1, s + t)
@@ -99,7 +99,7 @@ def decimal_result(op: str, left: tuple[int, int], right: tuple[int, int]) -> tu
 
 
 def mean_type(type_: str) -> str:
-    """Returns the type of the mean of decimals of a type: four more digits behind the point."""
+    """Returns the type of the mean of decimals of a type: four more decimal places."""
     precision, scale = as_decimal(type_)
     return named(min(precision + 4, MAX_DIGITS), min(scale + 4, MAX_DIGITS))
 

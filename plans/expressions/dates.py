@@ -1,7 +1,7 @@
-"""The calendar on whole columns of dates and moments: the proleptic Gregorian one, for all values.
+"""The calendar on whole columns of dates and moments: the proleptic Gregorian calendar, for all values.
 
-A moment is a count of microseconds: of an instant the time is that of UTC, of a wall clock reading what it reads. NumPy
-knows the calendar for all of them. Months are counted from January 1970 on.
+A moment is a number of microseconds: the UTC time of an instant, or the reading of a wall clock. NumPy supports the
+calendar for all of them. Months are counted from January 1970.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from plans.expressions.arrays import array_of, on_arrays, words
 
 SECOND = 1_000_000  # microseconds
 DAY = 86_400 * SECOND
-_LAST = 106_751_991  # the last day from 1970 on that has a timestamp, either way
-_NEAR = 11_000_000  # days that Arrow writes, either way
+_LAST = 106_751_991  # the last day, in either direction from 1970, that has a timestamp
+_NEAR = 11_000_000  # days in either direction that Arrow formats
 _FOUR_DIGITS = 2_932_896  # 9999-12-31
 
 
 def days_of(value: pa.Array) -> np.ndarray:
-    """Returns the days from 1970 on of dates or moments, as int64; 0 where it is NULL."""
+    """Returns the days since 1970 of dates or moments, as int64; 0 where they are NULL."""
     if pa.types.is_date(value.type):
         return words(value, np.int32).astype(np.int64)
     return words(value, np.int64) // DAY
@@ -35,7 +35,7 @@ def clock_of(value: pa.Array) -> np.ndarray:
 
 
 def months_of(days: np.ndarray) -> np.ndarray:
-    """Returns the month in which each day lies, counted from January 1970 on."""
+    """Returns the month of each day, counted from January 1970."""
     return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
 
 
@@ -45,7 +45,7 @@ def first_day(months: np.ndarray) -> np.ndarray:
 
 
 def _iso_week(days: np.ndarray) -> np.ndarray:
-    """Returns the number of the week, which belongs to the year of its Thursday."""
+    """Returns the ISO number of the week, which belongs to the year of its Thursday."""
     thursday = days - (days + 3) % 7 + 3
     return (thursday - first_day(months_of(thursday) // 12 * 12)) // 7 + 1
 
@@ -62,16 +62,16 @@ PART: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "yearofweek": lambda days: months_of(days - (days + 3) % 7 + 3) // 12 + 1970,  # that of the week's Thursday
     "dayofweek_iso": lambda days: (days + 3) % 7 + 1,  # Monday is 1
 }
-"""The parts of the day of days from 1970 on."""
+"""The parts of a date, computed from days since 1970."""
 
 
 def part(name: str, value: Any) -> Any:
-    """Returns a part of the day of dates or moments, as int64."""
+    """Returns a part of the date of dates or moments, as int64."""
     return on_arrays(lambda array: array_of(PART[name](days_of(array)), pa.int64(), array), value)
 
 
 def shifted(days: np.ndarray, months: np.ndarray) -> np.ndarray:
-    """Returns the days so many months later; of a month that is too short, its last day."""
+    """Returns the days `months` months later. If that month is too short, returns its last day."""
     old = months_of(days)
     first, after = first_day(old + months), first_day(old + months + 1)
     return np.minimum(first + days - first_day(old), after - 1)
@@ -85,7 +85,7 @@ def of_days(days: np.ndarray, like: pa.Array) -> pa.Array:
 
 
 def of_moments(days: np.ndarray, clock: Any, type_: pa.DataType, like: pa.Array) -> pa.Array:
-    """Returns moments of days and microseconds since midnight; NULL where `like` is, or where no timestamp holds
+    """Returns moments of days and microseconds since midnight; NULL where `like` is, or where a timestamp cannot hold
     them."""
     fits = np.abs(days) <= _LAST
     found = array_of(np.where(fits, days, 0) * DAY + clock, type_, like)
@@ -93,7 +93,7 @@ def of_moments(days: np.ndarray, clock: Any, type_: pa.DataType, like: pa.Array)
 
 
 def cast(value: Any, type_: pa.DataType) -> Any:
-    """Returns dates as midnights, moments as dates or as moments of the other kind; NULL where there is no such
+    """Returns dates as midnights, or moments as dates or as moments of the other kind; NULL where there is no such
     timestamp."""
     if pa.types.is_date(type_):
         return on_arrays(lambda array: of_days(days_of(array), array), value)

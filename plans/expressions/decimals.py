@@ -1,8 +1,9 @@
-"""Exact decimal arithmetic on whole Arrow columns, with Spark's rounding: half up, once, NULL where it does not fit.
+"""Exact decimal arithmetic on whole Arrow columns, with Spark's rounding: half up, once, NULL where the result does not
+fit.
 
-A decimal is worked on as its unscaled whole number in 256 bits (`_WIDE`). Arrow checks the precisions that its types
-name before it computes, not the values after, so a column may bear any precision on the way (`_labelled`, no copy):
-values stay far below 2^255 by the planner's limits on digits (`QUOTIENT_DIGITS`).
+A decimal is processed as its unscaled integer in 256 bits (`_WIDE`). Arrow checks the precisions of its types before it
+computes, not the values afterwards, so intermediate columns may have any precision (`_labelled`, no copy): values stay
+far below 2^255 by the planner's limits on digits (`QUOTIENT_DIGITS`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _TO_DOUBLE = 22  # 10^22 is the largest power of ten that is a double
 def result(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
     """Returns `left op right` in the decimal type `type_`; op is add, sub, mul, div or mod. O(n).
 
-    Operands are decimal or integer arrays or scalars. NULL where the result does not fit, or the divisor is zero.
+    Operands are decimal or integer arrays or scalars. The result is NULL where it does not fit, or where the divisor is
+    zero.
     """
     left, right = _decimal(left), _decimal(right)
     quick = _in_words(op, left, right, type_)
@@ -43,13 +45,14 @@ def result(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
 
 
 def widened(left: Any, right: Any) -> tuple[Any, Any]:
-    """Returns two decimals, arrays or scalars, as numbers of 256 bits with one scale: exact, whatever their types."""
+    """Returns two decimals, arrays or scalars, as 256-bit decimals with one scale. The conversion is exact for all
+    types."""
     wide = pa.decimal256(76, max(left.type.scale, right.type.scale))
     return pc.cast(left, wide), pc.cast(right, wide)
 
 
 def converted(value: Any, type_: pa.DataType) -> Any:
-    """Returns a decimal or integer array or scalar in another decimal type: rounded, NULL where it does not fit.
+    """Returns a decimal or integer array or scalar in another decimal type: rounded, and NULL where it does not fit.
     O(n)."""
     whole, scale = _WHOLE.get(value.type), 0
     if whole is None:
@@ -60,9 +63,9 @@ def converted(value: Any, type_: pa.DataType) -> Any:
 
 
 def rounded(value: Any, places: int, type_: pa.DataType, mode: str) -> Any:
-    """Returns a decimal array or scalar rounded to `places` after the point, in the decimal type `type_`. O(n).
+    """Returns a decimal array or scalar rounded to `places` decimal places, in the decimal type `type_`. O(n).
 
-    `mode` is half_up (ties away from zero), half_even, floor, ceil or down (towards zero). NULL where the result
+    `mode` is half_up (ties away from zero), half_even, floor, ceil or down (towards zero). The result is NULL where it
     does not fit.
     """
     return on_arrays(lambda array: _rounded_to(array, places, type_, mode), value)
@@ -103,18 +106,18 @@ def _doubles(value: pa.Array) -> pa.Array:
     if value.type.precision <= MAX_DIGITS // 2 and value.type.scale <= _TO_DOUBLE:
         whole = words(value, np.int64, 2)[::2]
         if not len(whole) or max(int(whole.max()), -int(whole.min())) <= 2**53:
-            quotient = whole / 10.0**value.type.scale  # both are doubles exactly, so it is rounded once
+            quotient = whole / 10.0**value.type.scale  # both are doubles exactly, so the result is rounded once
             return array_of(quotient, pa.float64(), value)
-    return pc.cast(pc.cast(value, pa.string()), pa.float64())  # Arrow's own way rounds more than once
+    return pc.cast(pc.cast(value, pa.string()), pa.float64())  # Arrow's cast rounds more than once
 
 
 def of_unscaled(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns whole numbers as the digits of decimals."""
+    """Returns integers as the unscaled digits of decimals."""
     return _labelled(pc.cast(value, pa.decimal128(MAX_DIGITS, 0)), type_)
 
 
 def _decimal(value: Any) -> Any:
-    """Returns an integer as a decimal; a literal one with no more digits than it has, as Spark counts them."""
+    """Returns an integer as a decimal. An integer literal has as many digits as it is written with, as in Spark."""
     if pa.types.is_decimal(value.type):
         return value
     if isinstance(value, pa.Scalar) and value.is_valid:
@@ -124,7 +127,7 @@ def _decimal(value: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _of_whole(value: int) -> pa.Scalar:
-    """Returns a whole number as a decimal with no more digits than it has. It takes longer than a column of sums."""
+    """Returns an integer as a decimal with the least number of digits. Cached, as it is slower than adding up a column."""
     return pa.scalar(decimal.Decimal(value), pa.decimal128(*digits(value)))
 
 
@@ -138,9 +141,8 @@ _WORDWISE = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 
 
 def _in_words(op: str, left: Any, right: Any, type_: pa.DataType) -> pa.Array | None:
-    """Returns the result by 64-bit arithmetic, where it has few digits and is not rounded, and one of the operands may
-    be NULL at most; else None. It takes a tenth of the time of Arrow's for a thousand rows.
-    """
+    """Returns the result by 64-bit arithmetic if it has few digits and is not rounded, and at most one of the operands
+    may be NULL; else None. Takes a tenth of the time of Arrow's arithmetic for a thousand rows."""
     first, second = left.type, right.type
     of = ((first.precision, first.scale), (second.precision, second.scale), (type_.precision, type_.scale))
     powers, like = shifts(op, *of), None
@@ -164,8 +166,8 @@ def _in_words(op: str, left: Any, right: Any, type_: pa.DataType) -> pa.Array | 
 
 @lru_cache(maxsize=1024)
 def shifts(op: str, left: _Digits, right: _Digits, made: _Digits) -> tuple[int, int, int] | None:
-    """Returns the powers of ten by which the operands, and then the result, are to be multiplied; None if that would
-    round, or may not fit into a word. Each is given as (precision, scale)."""
+    """Returns the powers of ten by which the operands, and then the result, are multiplied, or None if this would round
+    or may not fit into a word. Operands and result are given as (precision, scale)."""
     (p, s), (q, t), (digits_, scale_) = left, right, made
     scale, whole = (s + t, p - s + q - t) if op == "mul" else (max(s, t), max(p - s, q - t) + 1)
     if op not in _WORDWISE or scale > scale_ or whole > digits_ - scale_ or whole + scale_ > _WORD_DIGITS:
@@ -174,7 +176,7 @@ def shifts(op: str, left: _Digits, right: _Digits, made: _Digits) -> tuple[int, 
 
 
 def _word(value: Any, shift: int) -> Any:
-    """Returns decimals of few digits times 10^shift as int64[n], or of a scalar as a whole number; 0 for NULL."""
+    """Returns decimals of few digits times 10^shift as int64[n], or a scalar as an integer; 0 for NULL."""
     if isinstance(value, pa.Scalar):
         return _unscaled_literal(value) * 10**shift
     found = words(value, np.int64, 2)[::2]
@@ -182,7 +184,7 @@ def _word(value: Any, shift: int) -> Any:
 
 
 def _quick(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
-    """Returns the result by Arrow's 128-bit arithmetic, where that rounds nothing; else None."""
+    """Returns the result by Arrow's 128-bit arithmetic if that does not round; else None."""
     (p, s), (q, t) = ((one.type.precision, one.type.scale) for one in (left, right))
     if op == "mul" and p + q + 1 <= MAX_DIGITS:
         return converted(pc.multiply(left, right), type_)
@@ -215,7 +217,7 @@ def _exact(op: str, left: pa.Array, right: pa.Array, type_: pa.DataType) -> pa.A
 
 
 def _rescaled(value: pa.Array, scale: int, wanted: int) -> pa.Array:
-    """Returns unscaled numbers of one scale as those of another, rounded half up."""
+    """Returns unscaled numbers of one scale in another scale, rounded half up."""
     if wanted >= scale:
         return _times(value, _power(wanted - scale))
     size, power = pc.abs(value), _power(scale - wanted)
@@ -230,9 +232,9 @@ def _estimate(dividend: pa.Array, divisor: pa.Array) -> pa.Array:
 
 
 def _divided(dividend: pa.Array, divisor: Any, estimate: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Returns quotient and remainder of numbers that are not negative.
+    """Returns quotient and remainder of nonnegative numbers.
 
-    The estimate, truncated, is the quotient: but Arrow's 256-bit division can miss it, mostly by one, which the
+    The truncated estimate is the quotient, but Arrow's 256-bit division can be wrong, mostly by one, which the
     remainder shows.
     """
     truncated = pc.cast(estimate, options=pc.CastOptions(target_type=_WIDE, allow_decimal_truncate=True))
@@ -245,7 +247,7 @@ def _divided(dividend: pa.Array, divisor: Any, estimate: pa.Array) -> tuple[pa.A
 
 
 def _divided_by_row(dividend: pa.Array, divisor: Any) -> tuple[pa.Array, pa.Array]:
-    """Returns what `_divided` does, where Arrow's division misses by more: one row after the other."""
+    """Returns the result of `_divided` row by row, for cases in which Arrow's division is wrong by more than one."""
     divisors = [divisor] * len(dividend) if isinstance(divisor, pa.Scalar) else divisor
     with decimal.localcontext(prec=_WIDE.precision):
         pairs = [
@@ -257,13 +259,13 @@ def _divided_by_row(dividend: pa.Array, divisor: Any) -> tuple[pa.Array, pa.Arra
 
 
 def _rounded(quotient: pa.Array, rest: pa.Array, divisor: Any) -> pa.Array:
-    """Returns the quotient of numbers that are not negative, half up."""
+    """Returns the quotient of nonnegative numbers, rounded half up."""
     up = pc.greater_equal(_wide(pc.add, rest, rest), divisor)
     return _wide(pc.add, quotient, pc.if_else(up, _number(1), _number(0)))
 
 
 def _fitted(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns unscaled numbers as decimals of `type_`; NULL where there are too many digits."""
+    """Returns unscaled numbers as decimals of `type_`; NULL where they have too many digits."""
     fits = pc.less(pc.abs(value), _power(type_.precision))
     narrow = pc.cast(pc.if_else(fits, value, pa.scalar(None, _WIDE)), pa.decimal128(MAX_DIGITS, 0))
     return _labelled(narrow, type_)
@@ -274,7 +276,7 @@ def _unscaled(value: pa.Array) -> pa.Array:
 
 
 def _labelled(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns the same words under another precision and scale."""
+    """Returns the same words with another precision and scale."""
     return pa.Array.from_buffers(type_, len(value), value.buffers(), value.null_count, value.offset)
 
 

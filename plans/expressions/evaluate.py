@@ -1,8 +1,8 @@
-"""Vectorised evaluation of expressions: Arrow's compute functions, NumPy where Arrow has none.
+"""Vectorized evaluation of expressions: by Arrow's compute functions, and by NumPy where Arrow has none.
 
-Three-valued logic throughout: `AND`, `OR` are Kleene's, a comparison with NULL is NULL. NaN equals NaN and is larger
+Three-valued logic throughout: `AND`, `OR` are Kleene's, a comparison with NULL is NULL. NaN equals NaN and is greater
 than every other number. Evaluation never fails on values of the columns' types: where Spark (ANSI mode, its default)
-would stop the query, the value is NULL. docs/expressions.md lists it all.
+would fail, the value is NULL. docs/expressions.md lists all cases.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 class Evaluator:
-    """Several expressions, ready to be evaluated: what they have in common is worked out once."""
+    """Several expressions prepared for evaluation. Common subexpressions are evaluated once."""
 
     def __init__(self, expressions: Sequence[Expr]) -> None:
-        self._given: list[Any] = []  # the values of literals, and None where a step makes one
+        self._given: list[Any] = []  # the values of literals, and None where a step computes one
         self._steps: list[tuple[int, Expr, list[int]]] = []
         known: dict[tuple[Any, ...], int] = {}
         self._made = [(self._place(expr, known), expr.type) for expr in expressions]
 
     def _place(self, expr: Expr, known: dict[tuple[Any, ...], int]) -> int:
-        """Returns where the value of an expression will be."""
+        """Returns the position of the value of an expression."""
         places: list[int] = []
         for node in expr.postorder():
             cut = len(places) - len(node.args)
-            # Values that are equal may differ: 0.0 and -0.0 do.
+            # Equal values may differ: 0.0 and -0.0 do.
             key = (node.op, node.type, repr(node.exact_value), *places[cut:])
             if key not in known:
                 known[key] = len(self._given)
@@ -83,7 +83,7 @@ def _column(expr: Expr, columns: Mapping[str, Any]) -> Any:
 
 
 def _carrier(type_: str) -> pa.DataType:
-    """Returns the Arrow type in which values of a type are worked with."""
+    """Returns the Arrow type in which values of a type are processed."""
     return intervals.CARRIER.get(type_) or arrow_type(type_)
 
 
@@ -92,7 +92,7 @@ def _arrow(expr: Expr) -> pa.DataType:
 
 
 def scalar_of(expr: Expr) -> pa.Scalar:
-    """Returns the value of a literal."""
+    """Returns the Arrow value of a literal."""
     written = _written(expr)
     if written is None:
         return pa.scalar(expr.value, _arrow(expr))
@@ -100,7 +100,8 @@ def scalar_of(expr: Expr) -> pa.Scalar:
 
 
 def _written(expr: Expr) -> list[bytes] | None:
-    """Returns the buffers of a common literal: ``pa.scalar`` loads pandas where it is installed. None for others."""
+    """Returns the buffers of a common literal, or None for others. ``pa.scalar`` would load pandas if it is
+    installed."""
     value, parts = expr.value, decimal_parts(expr.type)
     if parts is not None and isinstance(value, Decimal):
         whole = Fraction(value) * 10 ** parts[1]
@@ -124,7 +125,7 @@ def _floating(expr: Expr) -> bool:
 
 
 def _typed(expr: Expr, value: Any, index: int) -> Any:
-    """Returns the untyped NULL takes the type of the other operand."""
+    """Returns an operand. An untyped NULL takes the type of the other operand."""
     if expr.args[index].type != "null":
         return value
     other = expr.args[1 - index].type
@@ -181,7 +182,7 @@ def _in(expr: Expr, value: Any, *items: Any) -> Any:
     value = pc.cast(value, type_)
     listed = [item.as_py() for item in items]
     choices = pa.array([v for v in listed if v is not None], type_)
-    if _floating(expr):  # -0.0 equals 0.0, but Arrow looks up their bits
+    if _floating(expr):  # -0.0 equals 0.0, but Arrow compares their bits
         value, choices = pc.add(value, 0.0), pc.add(choices, 0.0)
     found = pc.is_in(value, value_set=choices)
     unknown = null(pa.bool_())

@@ -1,6 +1,6 @@
 """The tree of a scalar expression: immutable, typed, JSON-able. `plans.expressions.build` builds it.
 
-No method recurses, so that no tree is too deep: a chain of n additions has n levels.
+No method recurses, so that the depth of a tree is not limited: a chain of n additions has n levels.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _JSON_DEPTH = 40
 class Expr:
     """A scalar expression over named columns.
 
-    `op` is `col`, `literal` or an operator; `type` a planner type, or `null` for the untyped NULL literal. `value` is
-    the name of a column, the value of a literal, the body of a function among the arguments, or the ESCAPE of LIKE.
+    `op` is `col`, `literal` or an operator; `type` is a planner type, or `null` for the untyped NULL literal. `value`
+    is the name of a column, the value of a literal, the body of a lambda argument, or the ESCAPE of LIKE.
     """
 
     op: str
@@ -36,7 +36,7 @@ class Expr:
 
     def __post_init__(self) -> None:
         if isinstance(self.value, float) and isnan(self.value):
-            object.__setattr__(self, "value", nan)  # one NaN, which is equal to itself
+            object.__setattr__(self, "value", nan)  # a single NaN object, which is equal to itself
         object.__setattr__(self, "depth", 1 + max((arg.depth for arg in self.args), default=0))
         object.__setattr__(self, "_hash", hash((self.op, self.type, self.args, self.value)))
 
@@ -57,7 +57,7 @@ class Expr:
             if hash(one) != hash(two) or (one.op, one.type, one.value) != (two.op, two.type, two.value):
                 return False
             if one.value == 0 and isinstance(one.value, float) and copysign(1, one.value) != copysign(1, two.value):
-                return False  # 0.0 and -0.0 are equal, and different literals
+                return False  # 0.0 and -0.0 are equal, but different literals
             if len(one.args) != len(two.args):
                 return False
             pairs += zip(one.args, two.args, strict=True)
@@ -81,7 +81,7 @@ class Expr:
                 todo += [(arg, False) for arg in reversed(node.args)]
 
     def fold(self, combine: Callable[[Expr, list[Any]], Any]) -> Any:
-        """Returns what `combine(node, results of its operands)` makes of the tree, from the leaves up."""
+        """Folds the tree from the leaves up with `combine(node, results of its operands)`."""
         results: list[Any] = []
         for node in self._nodes:
             cut = len(results) - len(node.args)
@@ -99,7 +99,7 @@ class Expr:
 
     @property
     def body(self) -> Expr | None:
-        """Returns the body of the function that the operator takes; None if it takes none."""
+        """Returns the body of the lambda that the operator takes, or None if it takes none."""
         return self.value if isinstance(self.value, Expr) else None
 
     @property
@@ -111,20 +111,20 @@ class Expr:
 
     @cached_property
     def functions(self) -> frozenset[UserFunction]:
-        """Returns the functions of users that the expression calls."""
+        """Returns the user functions that the expression calls."""
         own = frozenset(node.value for node in self.postorder() if node.op == USER)
         return own.union(*(node.body.functions for node in self.postorder() if node.body is not None))
 
     @cached_property
     def scalar(self) -> pa.Scalar:
-        """Returns the value of a literal, as Arrow has it."""
+        """Returns the Arrow value of a literal."""
         return scalar_of(self)
 
     def evaluate(self, columns: Mapping[str, Any], length: int | None = None) -> pa.Array:
         """Returns one value per row, as an Arrow array of `arrow_type(self.type)`.
 
-        `columns` maps names to Arrow arrays of equal length; `length` is needed only when there are none.
-        Cost: one vectorised pass per operator.
+        `columns` maps names to Arrow arrays of equal length. `length` is needed only if there are none. Cost: one
+        vectorized pass per operator.
         """
         if length is None:
             if not columns:
@@ -149,16 +149,17 @@ class Expr:
         return tuple(found)
 
     def to_json(self) -> Any:
-        """Returns a JSON-able form; `Expr.from_json` is its inverse.
+        """Returns a JSON-able form. `Expr.from_json` is its inverse.
 
-        A tree of objects; a very deep one, which many readers of JSON refuse, as the list of its nodes in postorder.
+        It is a tree of objects, or, for a very deep tree, which many JSON readers reject, the list of its nodes in
+        postorder.
         """
         if self.depth <= _JSON_DEPTH:
             return self.fold(lambda node, args: node.json_node(args))
         return {"op": "postorder", "type": self.type, "nodes": [n.json_node(len(n.args)) for n in self.postorder()]}
 
     def json_node(self, args: Any) -> dict[str, Any]:
-        """Returns the object of this node alone, with what is given for its operands."""
+        """Returns the object of this node alone, with `args` for its operands."""
         data: dict[str, Any] = {"op": self.op, "type": self.type}
         if self.args:
             data["args"] = args
@@ -168,7 +169,7 @@ class Expr:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Expr:
-        """Returns the inverse of `to_json`."""
+        """Returns the expression of a JSON-able form that `to_json` returned."""
         nodes: list[Mapping[str, Any]] = []
         todo = [data]
         while todo:  # operators before their operands, from right to left: the reverse of postorder

@@ -1,7 +1,9 @@
-"""Lengths of time on whole columns. Expressions carry them as whole numbers of their unit; Arrow has types of its own.
+"""Intervals on whole columns. Expressions represent them as integer numbers of their unit, which differ from Arrow's
+types.
 
-A `duration` is carried as microseconds (int64), `months` as months (int32). So they are compared, chosen and added as
-whole numbers are. What does not fit is NULL. Products and quotients are rounded half up, away from zero, as in Spark.
+A `duration` is represented as microseconds (int64), `months` as months (int32). So they are compared, selected and
+added like integers. A value that does not fit is NULL. Products and quotients are rounded half up, away from zero, as
+in Spark.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from plans.expressions.literals import EXACT
 from plans.types import INTERVALS, arrow_type
 
 CARRIER = {"duration": pa.int64(), "months": pa.int32()}
-"""As what expressions carry lengths of time."""
+"""The Arrow types that represent intervals in expressions."""
 MONTHS = arrow_type("months")
 _HOUR, _MINUTE = 3_600 * dates.SECOND, 60 * dates.SECOND
 
 
 class MixedError(ValueError):
-    """A length of time in months has days or less beside them; `row` is its position."""
+    """An interval in months also has days or less. `row` is its position."""
 
     def __init__(self, row: int) -> None:
         self.row = row
@@ -36,12 +38,12 @@ class MixedError(ValueError):
         )
 
 
-# Between Arrow's types and the numbers
+# Conversion between Arrow's types and integers
 # ----------------------------------------------------------------------------------------------------------------------
 
 
 def carried(value: Any, type_: str) -> Any:
-    """Returns lengths of time, an array or a scalar, as whole numbers; values of other types as they are."""
+    """Returns intervals, an array or a scalar, as integers. Values of other types are returned unchanged."""
     if type_ not in CARRIER or value.type == CARRIER[type_]:
         return value
     if type_ == "duration":
@@ -50,7 +52,7 @@ def carried(value: Any, type_: str) -> Any:
 
 
 def restored(value: Any, type_: str) -> Any:
-    """Returns whole numbers as the lengths of time that they carry; values of other types as they are."""
+    """Returns integers as the intervals that they represent. Values of other types are returned unchanged."""
     if type_ not in CARRIER or value.type == arrow_type(type_):
         return value
     if type_ == "duration":
@@ -59,7 +61,7 @@ def restored(value: Any, type_: str) -> Any:
 
 
 def counts(value: pa.Array) -> np.ndarray:
-    """Returns the months of lengths of time, int32[n]; 0 where it is NULL. MixedError where one has days."""
+    """Returns the months of intervals, int32[n]; 0 where they are NULL. Raises MixedError if one has days."""
     found = words(value, np.int32, 4).reshape(-1, 4)
     if found[:, 1:].any():
         raise MixedError(int(found[:, 1:].any(axis=1).argmax()))
@@ -67,7 +69,7 @@ def counts(value: pa.Array) -> np.ndarray:
 
 
 def of_counts(months: np.ndarray, like: pa.Array | None = None) -> pa.Array:
-    """Returns lengths of time of so many months; NULL where `like` is."""
+    """Returns intervals of these numbers of months; NULL where `like` is."""
     found = np.zeros((len(months), 4), np.int32)
     found[:, 0] = months
     valid = (
@@ -81,7 +83,7 @@ def of_counts(months: np.ndarray, like: pa.Array | None = None) -> pa.Array:
 
 
 def result(op: str, left: Any, right: Any, type_: str) -> Any:
-    """Returns `left op right`, of two lengths of time, two moments, or a length and a number, as a length of time."""
+    """Returns `left op right` as an interval, of two intervals, two moments, or an interval and a number."""
     whole = CARRIER[type_]
     if op in ("add", "sub"):
         return arithmetic.binary(op, _words(left), _words(right), whole)
@@ -103,7 +105,7 @@ def result(op: str, left: Any, right: Any, type_: str) -> Any:
 
 
 def moved(op: str, moment: Any, length: Any, by: Callable[..., Any]) -> Any:
-    """Returns a moment plus or minus a length of time; `by` adds a number of its units."""
+    """Returns a moment plus or minus an interval. `by` adds a number of its units."""
     return by(moment.type, moment, length if op == "add" else arithmetic.negated(length))
 
 
@@ -112,7 +114,7 @@ def _words(value: Any) -> Any:
 
 
 def _shared(value: pa.Array, count: pa.Array) -> pa.Array:
-    """Returns whole numbers divided by others; NULL where these are 0."""
+    """Returns integers divided by others; NULL where the divisor is 0."""
     known = pc.and_(pc.is_valid(value), pc.is_valid(count))
     one, two = (words(array.cast(pa.int64()), np.int64) for array in (value, count))
     two = np.where(two == 0, 1, two)
@@ -154,9 +156,10 @@ _SPELLED = re.compile(r"interval\s+([+-]?)'(.*)'\s+(day to second|year to month)
 
 
 def units_of(text: str, type_: str) -> int | None:
-    """Returns the units of the length of time that a text says, as Spark reads it; None if it says none.
+    """Returns the units of the interval in a text, as Spark reads it, or None if the text is not an interval.
 
-    '1 02:03:04.5' is a duration, '1-2' months, both also inside of INTERVAL '...' DAY TO SECOND or YEAR TO MONTH.
+    '1 02:03:04.5' is a duration, '1-2' months; both may also be inside of INTERVAL '...' DAY TO SECOND or YEAR TO
+    MONTH.
     """
     text, sign = text.strip(), 1
     spelled = _SPELLED.fullmatch(text)
@@ -181,8 +184,7 @@ def units_of(text: str, type_: str) -> int | None:
 
 
 def text_of(units: int, type_: str) -> str:
-    """Returns a length of time as Spark writes it: INTERVAL '1 02:03:04.5' DAY TO SECOND, INTERVAL '1-2' YEAR TO
-    MONTH."""
+    """Returns an interval in Spark's notation: INTERVAL '1 02:03:04.5' DAY TO SECOND, INTERVAL '1-2' YEAR TO MONTH."""
     sign, size = "-" if units < 0 else "", abs(units)
     if type_ == "months":
         return f"INTERVAL '{sign}{size // 12}-{size % 12}' YEAR TO MONTH"
@@ -194,19 +196,19 @@ def text_of(units: int, type_: str) -> str:
 
 
 def read(value: Any, type_: pa.DataType) -> Any:
-    """Returns texts as lengths of time of an Arrow type; NULL where they say none."""
+    """Returns texts as intervals of an Arrow type; NULL where they are not intervals."""
     kind = "duration" if pa.types.is_duration(type_) else "months"
     return restored(by_distinct(lambda text: units_of(text, kind), CARRIER[kind], value), kind)
 
 
 def written(value: Any) -> Any:
-    """Returns lengths of time of an Arrow type as texts."""
+    """Returns intervals of an Arrow type as texts."""
     kind = "duration" if pa.types.is_duration(value.type) else "months"
     return by_distinct(lambda units: text_of(units, kind), pa.string(), carried(value, kind))
 
 
 def is_interval(type_: pa.DataType) -> bool:
-    """Returns whether an Arrow type is one of lengths of time."""
+    """Returns whether an Arrow type is an interval type."""
     return any(type_ == arrow_type(kind) for kind in INTERVALS)
 
 
@@ -218,11 +220,11 @@ PARTS: dict[str, tuple[str, int, int]] = {
     "day": ("duration", dates.DAY, 0), "hour": ("duration", _HOUR, dates.DAY),
     "minute": ("duration", _MINUTE, _HOUR), "second": ("duration", 1, _MINUTE), "epoch": ("duration", 1, 0),
 }  # fmt: skip
-"""The parts of lengths of time: of which type, in which unit, and how much a part of it there is at most (0: any)."""
+"""The parts of intervals: the type that has the part, its unit, and the size of the next larger part (0: unlimited)."""
 
 
 def part(name: str, type_: pa.DataType, value: Any) -> Any:
-    """Returns a part of lengths of time; that of a negative one is negative."""
+    """Returns a part of intervals. A part of a negative interval is negative."""
     _, unit, most = PARTS[name]
 
     def tell(array: pa.Array) -> pa.Array:

@@ -1,9 +1,9 @@
-"""Functions that a query writes for the elements of arrays and maps: `TRANSFORM(prices, p -> p * rate)`.
+"""Lambda functions of a query over the elements of arrays and maps: `TRANSFORM(prices, p -> p * rate)`.
 
-A frontend reads the body with columns in place of the parameters, since it knows their types here. What the body reads
-of the row, `rate`, is taken out of it and becomes an argument of the call (closure conversion): it is evaluated once
-per row, and an expression shows all columns that it reads. `plans.expressions.functions.function.HigherOrder` says
-what the call looks like then.
+A front-end translates the body with columns in place of the parameters, because their types are known here. Values of
+the row that the body reads, such as `rate`, become arguments of the call (closure conversion): they are evaluated once
+per row, and an expression shows all columns that it reads. `plans.expressions.functions.function.HigherOrder` describes
+the resulting call.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from plans.types import without_lengths
 
 
 class Lambda(NamedTuple):
-    """A function as a query writes it: the names of its parameters, and what makes its body of these."""
+    """A lambda of a query: the names of its parameters, and a function that returns its body for their expressions."""
 
     names: tuple[str, ...]
     body: Callable[[Mapping[str, Expr]], Expr]
 
 
 def with_lambdas(name: str, given: Sequence[Expr | Lambda]) -> Expr | None:
-    """Returns a call with functions among its arguments; None if the function of that name, in capitals, takes none.
+    """Returns a call with lambdas among its arguments, or None if the function with that name, in capitals, takes none.
 
-    REDUCE may take a second one, of the result. PlanError if the arguments do not fit.
+    REDUCE may take a second lambda, for the result. Raises PlanError if the arguments do not fit.
     """
     if name in _FROM_THE_FIRST:
         given = _begun(given)
@@ -55,17 +55,19 @@ def with_lambdas(name: str, given: Sequence[Expr | Lambda]) -> Expr | None:
 _REDUCTIONS = ("AGGREGATE", "REDUCE")
 _FROM_THE_FIRST = ("LIST_REDUCE", "ARRAY_REDUCE")
 _PLACES_FROM_ONE = ("LIST_TRANSFORM", "LIST_APPLY", "ARRAY_TRANSFORM", "LIST_FILTER", "ARRAY_FILTER")
-"""Names of DuckDB, in which the first element has the place 1."""
+"""Functions of DuckDB, in which the first element has position 1."""
 
 
 def _from_one(given: Lambda) -> Lambda:
-    """Returns the function whose second value, the place of an element, counts from 1, for one that counts from 0."""
+    """Converts a lambda whose second parameter, the position of an element, counts from 1 into one that counts from
+    0."""
     place_of = given.names[1]
     return Lambda(given.names, lambda known: given.body({**known, place_of: call("add", known[place_of], lit(1))}))
 
 
 def _begun(given: Sequence[Expr | Lambda]) -> Sequence[Expr | Lambda]:
-    """Returns the arguments of REDUCE for those of DuckDB's, which begins with the first element or a last one."""
+    """Returns the arguments of REDUCE for those of DuckDB's, which starts with the first element, or with a last
+    argument."""
     array: Any
     array, function = given[:2] if len(given) > 1 else (*given, None)
     inner = element_of(array.type) if isinstance(array, Expr) else None
@@ -98,8 +100,8 @@ def _applied(function: HigherOrder, values: Sequence[Expr], given: Lambda) -> Ex
 
 
 def _closed(body: Expr, parameters: Sequence[str], most: int) -> tuple[Expr, list[Expr]]:
-    """Returns the body over columns by their places, and what it reads of the row: the largest parts that no parameter
-    is in. `most`: how many parameters there may be."""
+    """Returns the body over columns named by position, and the values of the row that it reads: the largest
+    subexpressions without a parameter. `most`: the greatest number of parameters."""
     read: dict[Expr, str] = {}
 
     def taken(expr: Expr, inside: bool) -> Expr:

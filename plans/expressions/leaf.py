@@ -1,4 +1,4 @@
-"""Columns, literals and casts: what an expression is built of. Part of `plans.expressions.build`."""
+"""Columns, literals and casts: the leaves of expressions. Part of `plans.expressions.build`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def col(name: str, type_: str) -> Expr:
 
 
 def lit(value: Any, type_: str | None = None) -> Expr:
-    """Returns a literal; the type follows from the Python value unless given. PlanError if no column could hold it."""
+    """Returns a literal. Its type follows from the Python value unless given. Raises PlanError if no column can hold
+    it."""
     value, type_ = literals.checked(value, type_)
     return Expr("literal", type_, (), value)
 
@@ -39,14 +40,13 @@ FALSE = Expr("literal", "bool", (), False)
 
 
 def cast(arg: Expr, type_: str) -> Expr:
-    """Converts to another type. A value that does not fit is NULL. PlanError where there is no such conversion, and for
-    text that is written in the query and says no value of the type.
-    """
+    """Casts to another type. A value that does not fit is NULL. Raises PlanError if there is no such conversion, and
+    for a string literal that is not a value of the type."""
     if arg.type == type_:
         return arg
     if arg.type == "null" or (arg.op == "literal" and arg.value is None):
         return Expr("literal", type_)
-    if arg.op == "array" and not arg.args and type_.startswith(ARRAY):  # ARRAY(), whose elements are of any type
+    if arg.op == "array" and not arg.args and type_.startswith(ARRAY):  # ARRAY(), whose elements have any type
         return Expr("array", type_)
     if arg.op == "literal":
         value = folded(arg, type_)
@@ -60,12 +60,12 @@ def cast(arg: Expr, type_: str) -> Expr:
 
 
 def never(literal: Expr, type_: str) -> bool:
-    """Returns whether a literal is a text that says no value of a type."""
+    """Returns whether a literal is a text that is not a value of a type."""
     return literal.type == "string" and type_ not in ("string", "binary") and folded(literal, type_) is None
 
 
 def folded(arg: Expr, type_: str) -> Expr | None:
-    """Returns the literal in another type, if it is exactly a value of that type (or the nearest double)."""
+    """Returns the literal in another type if it is exactly a value of that type (or the nearest double); else None."""
     try:
         return lit(literals.converted(arg.value, arg.type, type_), type_)
     except ValueError:
@@ -74,6 +74,6 @@ def folded(arg: Expr, type_: str) -> Expr | None:
         return None
     try:
         found = read(pa.scalar(arg.value), arrow_type(type_)).as_py()
-    except (ValueError, OverflowError):  # a date that Python has not
+    except (ValueError, OverflowError):  # a date that Python does not support
         return None
     return None if found is None else lit(found, type_)

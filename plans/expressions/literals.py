@@ -1,6 +1,6 @@
 """Literals of queries: their types, and their forms in text and JSON.
 
-Text is read as Spark reads it, or not at all: every function here that takes text knows a subset of Spark's forms.
+Functions that parse text accept a subset of Spark's forms, with the same results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _FLOAT = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|
 
 
 def checked(value: Any, type_: str | None) -> tuple[Any, str]:
-    """Returns a value and its type, which follows from the value unless given. PlanError if no column could hold it."""
+    """Returns a value and its type, which follows from the value unless given. Raises PlanError if no column can hold
+    it."""
     if isinstance(value, decimal.Decimal) and value.is_finite() and int(value.as_tuple().exponent) > 0:
         value = value.quantize(decimal.Decimal(1), context=EXACT)  # 1E+3 is 1000
     found = type_ or ("duration" if isinstance(value, dt.timedelta) else _type_of(value))
@@ -78,13 +79,13 @@ def _type_of(value: Any) -> str:
 
 
 def digits(value: int) -> tuple[int, int]:
-    """Returns precision and scale of a whole number that stands next to a decimal."""
+    """Returns precision and scale of an integer next to a decimal."""
     return len(str(abs(value))), 0
 
 
 def converted(value: Any, source: str, target: str) -> Any:
-    """Returns the value in another type; ValueError unless it is exactly a value of that type too (a double may
-    round)."""
+    """Returns the value in another type. Raises ValueError unless it is exactly a value of that type (a double may be
+    rounded)."""
     if source == "string":
         return parsed(value, target)
     if target in _BITS and source in _BITS and _fits(value, target):
@@ -112,9 +113,9 @@ def _scaled(value: decimal.Decimal, parts: tuple[int, int]) -> decimal.Decimal:
 
 
 def parsed(text: str, type_: str) -> Any:
-    """Returns the value of a type that a text says; ValueError if it says none.
+    """Returns the value of a type in a text. Raises ValueError if the text is not such a value.
 
-    A timestamp without a zone is in UTC. PlanError for one with a zone where Spark would drop that.
+    A timestamp without a zone is in UTC. Raises PlanError for a text with a zone if Spark would ignore the zone.
     """
     parts = decimal_parts(type_)
     if type_ == "date" and (day := _DAY.fullmatch(text)):
@@ -154,7 +155,7 @@ def _moment(text: str, found: re.Match[str], type_: str) -> dt.datetime:
 
 
 def to_json(value: Any) -> Any:
-    """Returns a JSON-able form of a value; `from_json` is its inverse."""
+    """Returns a JSON-able form of a value. `from_json` is its inverse."""
     if isinstance(value, (dt.date, dt.datetime)):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):

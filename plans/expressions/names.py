@@ -36,7 +36,8 @@ FAMILIES: dict[str, tuple[Function | Macro, ...]] = {
     "Arrays, maps and structs": (*arrays.TABLE, *_functions(table.COLLECTIONS)),
     "Other systems' names": (*others.TABLE, *lists.TABLE, *meanings.TABLE, *dialects.TABLE),
 }
-"""All functions and macros. Of two of one name, the first that takes so many arguments is meant."""
+"""All functions and macros. If several have one name, a call refers to the first one that takes its number of
+arguments."""
 
 
 def _by_name() -> dict[str, list[Function | Macro]]:
@@ -54,9 +55,9 @@ NAMES = _by_name()
 
 
 def meant(name: str, count: int) -> Function | Macro | None:
-    """Returns the entry that a call of so many arguments means; None if there is no function of that name, in capitals.
+    """Returns the entry of a call with `count` arguments, or None if no function has that name, in capitals.
 
-    PlanError if none of that name takes so many.
+    Raises PlanError if no function with the name takes that many arguments.
     """
     entries = NAMES.get(name, [])
     for entry in entries:
@@ -69,7 +70,8 @@ def meant(name: str, count: int) -> Function | Macro | None:
 
 
 def applied(entry: Function | Macro, args: list[Expr]) -> Expr:
-    """Returns the expression of a call. PlanError if it is a macro, and an argument that is to be written is none."""
+    """Returns the expression of a call. Raises PlanError if a macro is called with an expression where it needs a
+    literal."""
     if isinstance(entry, Function):
         return call(entry.name, *args)
     kinds = entry.kinds(len(args)) or ()

@@ -1,11 +1,12 @@
 """Packs nested values into words: equal values have equal words, so they can be compared, grouped and joined.
 
-A value is the words of its parts, part after part, as in Arrow: of an array first how many elements it has, then the
-words of all elements; of a struct whether it is there, then the words of each field. A text is its number of bytes,
-and its bytes, filled up to a word. NULL is -2^63, a double has one zero and one NaN, and a map is the array of its
-entries, which `mapped` puts in the order of their keys.
+A value is the words of its parts, one after the other, as in Arrow: an array is its number of elements followed by the
+words of all elements; a struct is a validity word followed by the words of each field. A text is its number of bytes
+followed by its bytes, padded to a word. NULL is -2^63. A double has one zero and one NaN. A map is the array of its
+entries, which `mapped` sorts by key.
 
-All is done for whole columns: a run of words per row and part, and the runs of a row one behind the other. O(words).
+Everything is computed for whole columns: a run of words per row and part, and the runs of a row one after the other.
+O(words).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NULL = -(2**63)
 
 
 class ReservedError(ValueError):
-    """A whole number or a time in row `row` is the word that stands for NULL."""
+    """An integer or a time in row `row` has the code of NULL."""
 
     def __init__(self, row: int, type_: str) -> None:
         self.row = row
@@ -32,16 +33,16 @@ class ReservedError(ValueError):
 
 
 class _Runs(NamedTuple):
-    """Words of which row i has those from `bounds[i]` to `bounds[i + 1]` (int64[rows + 1])."""
+    """Words, of which row i has those from `bounds[i]` to `bounds[i + 1]` (int64[rows + 1])."""
 
     words: np.ndarray
     bounds: np.ndarray
 
 
 def packed(array: pa.Array, type_: str, strict: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the words of the values of an array of a nested type, and where each begins and ends: int64[n + 1].
+    """Returns the words of the values of an array of a nested type, and the bounds of each value: int64[n + 1].
 
-    `strict`: raises ReservedError for what could not be told from NULL.
+    `strict`: raises ReservedError for a value that could not be distinguished from NULL.
     """
     runs = _packed(array, type_, np.arange(len(array) + 1), strict)
     sizes = np.array([np.diff(run.bounds) for run in runs])
@@ -55,7 +56,7 @@ def packed(array: pa.Array, type_: str, strict: bool = True) -> tuple[np.ndarray
 
 
 def comparable(value: Any, type_: str) -> Any:
-    """Returns nested values, an array or a scalar, as bytes that are equal where they are."""
+    """Returns nested values, an array or a scalar, as bytes that are equal if the values are."""
     return on_arrays(lambda array: _bytes(array, type_), value)
 
 
@@ -67,7 +68,7 @@ def _bytes(array: pa.Array, type_: str) -> pa.Array:
 
 
 def _places(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Returns the numbers of runs that begin at `starts`, one behind the other."""
+    """Returns the positions of consecutive runs that begin at `starts`."""
     before = np.cumsum(sizes) - sizes
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
@@ -134,8 +135,8 @@ def _packed_parts(array: pa.Array, type_: str, bounds: np.ndarray, strict: bool)
 
 
 def elements_of(array: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """Returns how many elements each array of an array has, or entries each map, int64[n], 0 where there is NULL; and
-    the elements of all of them. An entry is a struct."""
+    """Returns the number of elements of each array, or entries of each map, int64[n], 0 where it is NULL; and the
+    concatenated elements. An entry is a struct."""
     if pa.types.is_map(array.type):
         entry = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
         array = array.cast(pa.list_(entry))
@@ -143,12 +144,12 @@ def elements_of(array: pa.Array) -> tuple[np.ndarray, pa.Array]:
 
 
 def places_of(sizes: np.ndarray) -> np.ndarray:
-    """Returns the place of each element in its array, from 0 on."""
+    """Returns the position of each element in its array, from 0."""
     return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
 def listed(sizes: np.ndarray, elements: pa.Array, type_: pa.DataType, there: np.ndarray) -> pa.Array:
-    """Returns arrays, or maps, of `type_` that have so many of the elements each; NULL where nothing is `there`."""
+    """Returns arrays, or maps, of `type_` with these numbers of elements each; NULL where `there` is False."""
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     bits = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     if pa.types.is_map(type_):
@@ -160,8 +161,8 @@ def listed(sizes: np.ndarray, elements: pa.Array, type_: pa.DataType, there: np.
 
 
 def mapped(sizes: np.ndarray, keys: pa.Array, items: pa.Array, type_: pa.DataType, there: np.ndarray) -> pa.Array:
-    """Returns maps of `type_` that have so many of the entries each, in the order of their keys; NULL where nothing is
-    `there`, a key is NULL, or one is there twice."""
+    """Returns maps of `type_` with these numbers of entries each, sorted by key; NULL where `there` is False, or where
+    a key is NULL or repeated."""
     rows = np.repeat(np.arange(len(sizes)), sizes)
     order = pc.sort_indices(pa.table({"of": rows, "key": keys}), BY_KEY)
     keys, items = keys.take(order), items.take(order)
@@ -179,12 +180,12 @@ def mapped(sizes: np.ndarray, keys: pa.Array, items: pa.Array, type_: pa.DataTyp
 
 
 BY_KEY = [("of", "ascending"), ("key", "ascending")]
-"""The order of the entries of maps: by the row that they are of, and their key."""
+"""The order of the entries of maps: by row, then by key."""
 
 
 def unpacked(found: np.ndarray, starts: np.ndarray, type_: str, there: np.ndarray) -> pa.Array:
-    """Returns the values of a nested type whose words begin at `starts` (int64[n]) of `found`, NULL where nothing is
-    `there` (bool[n])."""
+    """Returns the values of a nested type whose words begin at `starts` (int64[n]) of `found`; NULL where `there`
+    (bool[n]) is False."""
     values = _Reader(found, starts[there]).read(type_, np.ones(int(there.sum()), np.int64))
     if there.all():
         return values
@@ -192,7 +193,7 @@ def unpacked(found: np.ndarray, starts: np.ndarray, type_: str, there: np.ndarra
 
 
 class _Reader:
-    """Reads the words of rows, of each from where it `stands` (int64[rows])."""
+    """Reads the words of rows, each from its current position in `stands` (int64[rows])."""
 
     def __init__(self, found: np.ndarray, stands: np.ndarray) -> None:
         self._words = found
@@ -200,7 +201,7 @@ class _Reader:
         self._stands = stands.copy()
 
     def read(self, type_: str, counts: np.ndarray) -> pa.Array:
-        """Returns so many values of each row, and goes on behind them."""
+        """Returns the next `counts` values of each row, and advances behind them."""
         if is_nested(type_):
             return self._parts(type_, counts)
         target = arrow_type(type_)
@@ -252,7 +253,8 @@ class _Reader:
 
 
 def _sums(ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Returns how much so many values of each row have together; `ends`: where each value ends, int64[values + 1]."""
+    """Returns the total size of the next `counts` values of each row. `ends`: where each value ends, int64[values +
+    1]."""
     rows = np.concatenate([[0], np.cumsum(counts)])
     return np.diff(ends[rows])
 

@@ -1,6 +1,7 @@
-"""Expressions as SQL text of Spark's (4.0 and later).
+"""Writes expressions as SQL text in Spark's syntax (4.0 and later).
 
-DuckDB reads the operators and the casts of numbers with the same meaning; functions that only Spark has keep its names.
+DuckDB reads the operators and the casts of numbers with the same meaning. Functions that only Spark has keep their
+names.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _TYPES = {
 
 
 def identifier(name: str) -> str:
-    """Returns a name as it stands in SQL: quoted only where it must be."""
+    """Returns a name in SQL, quoted only if necessary."""
     parts = name.split(".")
     if all(_PLAIN.fullmatch(part) and part.lower() not in _RESERVED for part in parts):
         return name
@@ -70,7 +71,7 @@ def sql_of(expr: Expr) -> str:
 
 
 def spark_sql(expr: Expr) -> str:
-    """Returns the SQL text of an expression for Spark alone: it gives NULL where Spark would stop, and names in
+    """Returns the SQL text of an expression for Spark only: it returns NULL where Spark would fail, and quotes names in
     backticks."""
     found: str = expr.fold(_spark_sql)
     return found
@@ -113,7 +114,7 @@ def _spark_sql(expr: Expr, texts: list[str]) -> str:
 
 
 def _sql_of(expr: Expr, texts: list[str]) -> str:
-    """Returns the text of one operator, given those of its operands."""
+    """Returns the text of one operator, given the texts of its operands."""
     op, args = expr.op, expr.args
 
     def operand(index: int) -> str:
@@ -132,7 +133,7 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
     if op in ARITHMETIC:
         return f"{operand(0)} {ARITHMETIC[op]} {operand(1)}"
     if op in ("and", "or"):
-        first = texts[0] if args[0].op == op else _bracketed(args[0], texts[0])  # they associate to the left
+        first = texts[0] if args[0].op == op else _bracketed(args[0], texts[0])  # left-associative
         rest = [_bracketed(arg, part) for arg, part in zip(args[1:], texts[1:], strict=True)]
         return f" {op.upper()} ".join([first, *rest])
     if op == "not":
@@ -147,7 +148,7 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
         escape = f" ESCAPE {text(expr.value)}" if expr.value else ""
         return f"{operand(0)} LIKE {texts[1]}{escape}"
     if op == "cast":
-        wall = expr.type == "timestamp_ntz" and args[0].type == "string"  # only so a zone in the text is passed over
+        wall = expr.type == "timestamp_ntz" and args[0].type == "string"  # only this form ignores a zone in the text
         return f"CAST({texts[0]} AS {'TIMESTAMP_NTZ' if wall else type_name(expr.type)})"
     if op == "case":
         whens = (f"WHEN {c} THEN {v}" for c, v in zip(texts[:-1:2], texts[1:-1:2], strict=True))
@@ -163,7 +164,7 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
 
 
 def _with_body(expr: Expr, body: Expr, texts: list[str], write: Callable[[Expr, list[str]], str]) -> str:
-    """Returns the call of a function of a function; parameters of one that has others inside of it are numbered."""
+    """Returns the call of a higher-order function. Parameters of nested lambdas are numbered."""
     function = FUNCTIONS[expr.op]
     assert isinstance(function, HigherOrder), "only these have bodies"
     values, height = len(function.takes), _height(body)
@@ -176,7 +177,7 @@ def _with_body(expr: Expr, body: Expr, texts: list[str], write: Callable[[Expr, 
 
 
 def _height(body: Expr) -> int:
-    """Returns how many functions stand one inside of the other in a body."""
+    """Returns the nesting depth of lambdas in a body."""
     return max((1 + _height(node.body) for node in body.postorder() if node.body is not None), default=0)
 
 
@@ -185,7 +186,8 @@ def _bracketed(expr: Expr, sql: str) -> str:
 
 
 def text(value: str) -> str:
-    """Returns a string literal: backslashes, which only Spark takes for escapes, are spelled by their number."""
+    """Returns a string literal. Backslashes, which only Spark reads as escapes, are written by their character
+    number."""
     return " || CHR(92) || ".join("'" + part.replace("'", "''") + "'" for part in value.split("\\"))
 
 
@@ -213,7 +215,7 @@ def literal(value: Any) -> str:
 
 
 def _is_simple(expr: Expr) -> bool:
-    """Returns whether the text of the expression is one operand as it stands."""
+    """Returns whether the text of the expression is a single operand without parentheses."""
     if expr.op == "literal" and expr.type in INTERVALS:
         return True
     if expr.op == "literal" and isinstance(expr.value, (int, float, decimal.Decimal)) and expr.value < 0:
