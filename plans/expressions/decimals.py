@@ -127,7 +127,7 @@ def _decimal(value: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _of_whole(value: int) -> pa.Scalar:
-    """Returns an integer as a decimal with the least number of digits. Cached, as it is slower than adding up a column."""
+    """Returns an integer as a decimal with the fewest digits. Cached, because it is slower than adding up a column."""
     return pa.scalar(decimal.Decimal(value), pa.decimal128(*digits(value)))
 
 

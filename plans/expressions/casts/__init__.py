@@ -1,1 +1,1 @@
-"""Conversions between types: which there are, what text says, how values are written."""
+"""Conversions between types: which exist, how text is parsed, and how values are formatted."""

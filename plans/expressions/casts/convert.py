@@ -1,4 +1,4 @@
-"""Conversions of whole columns from one type to another; a value that does not fit is NULL."""
+"""Casts whole columns from one type to another. A value that does not fit is NULL."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def castable(source: str, target: str) -> bool:
 
 
 def cast(value: Any, type_: pa.DataType) -> Any:
-    """Returns values in another type for which `castable` holds; NULL where they do not fit. O(n)."""
+    """Returns values in another type for which `castable` holds. Values that do not fit are NULL. O(n)."""
     kinds = pa.types
     source = value.type
     if source == type_:
@@ -71,14 +71,14 @@ def cast(value: Any, type_: pa.DataType) -> Any:
         # Integers beyond 2^53 round to the nearest double, as in every database.
         return decimals.doubles(value) if kinds.is_decimal(source) else pc.cast(value, type_, safe=False)
     if kinds.is_decimal(source) and type_ == pa.int32() and source.precision > _SHORT:
-        return on_arrays(lambda array: _of_doubles(array, type_), decimals.doubles(value))  # as Spark does
+        return on_arrays(lambda array: _of_doubles(array, type_), decimals.doubles(value))  # as in Spark
     if kinds.is_decimal(source):
         value = arithmetic.in_range(decimals.rounded(value, 0, _WHOLE, "down"))
     return arithmetic.narrow(value) if type_ == pa.int32() and value.type != type_ else pc.cast(value, type_)
 
 
 def _parts(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns values whose parts are converted, each as a column of its type is."""
+    """Returns nested values whose parts are cast like columns of their types."""
     there = validity(value)
     if pa.types.is_struct(type_):
         fields = [cast(part, field.type) for part, field in zip(value.flatten(), type_, strict=True)]
@@ -91,7 +91,7 @@ def _parts(value: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _seconds(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns instants as seconds since 1970; whole numbers are rounded down."""
+    """Returns instants as seconds since 1970, rounded down for integer types."""
     micros = words(value, np.int64)
     if pa.types.is_floating(type_):
         return array_of(micros / float(dates.SECOND), type_, value)
@@ -99,7 +99,7 @@ def _seconds(value: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _of_doubles(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Returns doubles as whole numbers, towards zero, or as decimals, by their shortest form."""
+    """Returns doubles as integers, truncated towards zero, or as decimals, by their shortest form."""
     if pa.types.is_decimal(type_):
         return _decimals(value, type_)
     given, bound = words(value, np.float64), 2.0 ** (type_.bit_width - 1)
@@ -113,8 +113,8 @@ def _of_doubles(value: pa.Array, type_: pa.DataType) -> pa.Array:
 def _decimals(value: pa.Array, type_: pa.DataType) -> pa.Array:
     """Returns doubles as decimals, rounded half up by their shortest form.
 
-    Times the power of ten a double is off from that form by less than two units in the last place. Where that cannot
-    reach a tie, the nearest whole number is right; the others are looked at one by one.
+    A double times the power of ten differs from this form by less than two units in the last place. Where that cannot
+    reach a tie, the nearest integer is correct; other values are converted one by one.
     """
     given = words(value, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -135,7 +135,7 @@ def _decimals(value: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 _TO_DOUBLE = 22  # 10^22 is the largest power of ten that is a double
-_SURE = 2.0**50  # below it a double has bits to spare for halves
+_SURE = 2.0**50  # below it, a double has spare bits for halves
 
 
 def _rounded(number: float, precision: int, scale: int) -> decimal.Decimal | None:

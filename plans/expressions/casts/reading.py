@@ -1,7 +1,8 @@
-"""Parses text to numbers, booleans, dates and timestamps, in all the forms that Spark reads.
+"""Parses text as numbers, booleans, dates and timestamps, in all forms that Spark reads.
 
-What says nothing of the type is NULL, where Spark in ANSI mode stops. Plain forms are read by Arrow, the others once
-per distinct text. Two of Spark's forms are NULL here: a time without a day, which means today, and a zone by its name.
+A text that is not a value of the type is NULL, where Spark in ANSI mode fails. Plain forms are parsed by Arrow, others
+once per distinct text. Two of Spark's forms are NULL here: a time without a day, which means today, and a zone by its
+name.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _QUICK_MOMENT = (
 
 
 def read(value: Any, type_: pa.DataType) -> Any:
-    """Returns strings as values of `type_`; NULL where they say none. O(n)."""
+    """Returns strings as values of `type_`; NULL where they are not values of it. O(n)."""
     return on_arrays(lambda array: _read(readable(array), type_), value)
 
 
@@ -77,7 +78,7 @@ def _read(value: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _quickly(value: pa.Array, plain: str, type_: pa.DataType, slow: Any) -> pa.Array:
-    """Returns texts of a plain form by Arrow, the others by `slow`, once per distinct text."""
+    """Parses texts of a plain form by Arrow, and the others by `slow`, once per distinct text."""
     quick = pc.fill_null(pc.match_substring_regex(value, plain), False)
     nothing = pa.scalar(None, pa.string())
     found = pc.cast(pc.utf8_ltrim(pc.if_else(quick, value, nothing), characters="+"), type_)
@@ -128,7 +129,7 @@ def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
 
 
 def day_number(sign: str, year: str, month: str | None, day: str | None) -> int | None:
-    """Returns the days from 1970 on to a day of the calendar; None if it has no such day."""
+    """Returns the days since 1970 of a day of the calendar, or None if there is no such day."""
     y, m, d = int(sign + year), int(month or 1), int(day or 1)
     cycle, place = divmod(y - 2000, 400)  # the calendar repeats
     if not 1 <= m <= 12 or not 1 <= d <= calendar.monthrange(2000 + place, m)[1]:
@@ -158,7 +159,7 @@ def _moment(text: str, zoned: bool) -> int | None:
 
 
 def offset(zone: str) -> int | None:
-    """Returns the seconds by which a zone is ahead of UTC; None if it is not written as such."""
+    """Returns the seconds by which a zone is ahead of UTC, or None if it is not written as an offset."""
     found = _ZONE.fullmatch(zone)
     if found is None or not zone:
         return None

@@ -13,12 +13,12 @@ from plans.expressions import dates, intervals
 from plans.expressions.arrays import array_of, on_arrays
 from plans.expressions.functions.distinct import by_distinct
 
-_LEAST, _MOST = 1e-3, 1e7  # between which Java writes doubles without an exponent
-_PLAIN_SCALE = 6  # up to which Arrow writes decimals without an exponent
+_LEAST, _MOST = 1e-3, 1e7  # Java writes doubles between these without an exponent
+_PLAIN_SCALE = 6  # up to this scale, Arrow writes decimals without an exponent
 
 
 def written(value: Any) -> Any:
-    """Returns values of any type but binary as strings."""
+    """Returns values of any type except binary as strings."""
     kinds = pa.types
     if kinds.is_floating(value.type):
         return on_arrays(_doubles, value)
@@ -34,7 +34,7 @@ def written(value: Any) -> Any:
 
 
 def _doubles(value: pa.Array) -> pa.Array:
-    """Returns doubles as text: those that need no exponent by Arrow, the others once per distinct value."""
+    """Returns doubles as text: those without an exponent by Arrow, the others once per distinct value."""
     size = pc.abs(value)
     quick = pc.fill_null(pc.and_(pc.greater_equal(size, _LEAST), pc.less(size, _MOST)), False)
     nothing = pa.scalar(None, value.type)
@@ -55,7 +55,7 @@ def double_text(value: float) -> str:
     if size == 0:
         return f"{sign}0.0"
     _, digits, exponent = decimal.Decimal(repr(size)).normalize().as_tuple()
-    if len(digits) == 1:  # Java writes two digits at least, and takes the nearest such number
+    if len(digits) == 1:  # Java writes at least two digits, and takes the nearest such number
         _, digits, exponent = decimal.Decimal(f"{size:.1e}").normalize().as_tuple()
     assert isinstance(exponent, int)
     if _LEAST <= size < _MOST:
@@ -66,7 +66,7 @@ def double_text(value: float) -> str:
 
 
 def _moments(value: pa.Array) -> pa.Array:
-    """Returns day, time and as many digits of the second's fraction as it has."""
+    """Returns day, time and the digits of the second's fraction without trailing zeros."""
     days = dates.texts(array_of(dates.days_of(value).astype(np.int32), pa.date32(), value))
     times = pc.cast(array_of(dates.clock_of(value), pa.time64("us"), value), pa.string())
     return pc.binary_join_element_wise(days, pc.replace_substring_regex(times, r"\.?0*\z", ""), " ")

@@ -1,1 +1,1 @@
-"""The functions of scalar expressions: one table, and what evaluates them."""
+"""The functions of scalar expressions: a table of all functions, and their evaluation."""

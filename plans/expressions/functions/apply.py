@@ -1,4 +1,4 @@
-"""Calls of the functions of the table: how many arguments, of what types, of what type the result."""
+"""Calls of the functions of the table: checks the number and types of arguments, and determines the result type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NEEDED = {
     "float64": "number",
 }
 _TIMES = ("date", "timestamp", "timestamp_ntz", "string")
-_IMPLICIT = {  # what Spark casts by itself
+_IMPLICIT = {  # implicit casts of Spark
     "string": ("string", "bool", *INTEGERS, "float64", "date", "timestamp", "timestamp_ntz"),
     "int32": (*INTEGERS, "string"),
     "int64": (*INTEGERS, "string"),
@@ -56,7 +56,7 @@ _TITLES = {
 
 
 def apply(name: str, args: tuple[Expr, ...]) -> Expr:
-    """Returns a function of the table of arguments; PlanError if they do not fit."""
+    """Returns the call of a function of the table. Raises PlanError if the arguments do not fit."""
     function = FUNCTIONS[name]
     kinds = function.kinds(len(args))
     if kinds is None:
@@ -90,7 +90,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
 
 
 def fitted(name: str, arg: Expr, kind: str) -> Expr:
-    """Returns an argument as a function takes it; see `Function.takes`."""
+    """Returns an argument in the form that a function takes; see `Function.takes`."""
     wanted = "string" if kind == "unit" else kind.removeprefix("=")
     if constant(kind) and arg.op != "literal":
         raise PlanError(f"{_title(name)} needs a constant where {arg} stands", hint="write the value itself")
@@ -110,7 +110,7 @@ def fitted(name: str, arg: Expr, kind: str) -> Expr:
         needed = _NEEDED.get(wanted, wanted)
         raise PlanError(f"{_title(name)} needs a {needed}, not {arg.type}", hint="use CAST")
     made = cast(arg, target)
-    if constant(kind) and made.op == "cast":  # a number where text stands
+    if constant(kind) and made.op == "cast":  # a number in place of text
         return lit(made.evaluate({}, 1)[0].as_py(), target)
     return made
 
@@ -119,7 +119,8 @@ _ANY = ("any", "element", "key")
 
 
 def _of_element(arg: Expr, collection: str, kind: str) -> Expr:
-    """Returns an argument that is an element of an array, or a key of a map, as those of the first argument are."""
+    """Returns an argument that is an element of an array, or a key of a map, in the type of those of the first
+    argument."""
     made = parts(collection) if kind in _ANY[1:] and is_nested(collection) else None
     if made is None or made.kind == STRUCT:
         return arg
@@ -127,5 +128,5 @@ def _of_element(arg: Expr, collection: str, kind: str) -> Expr:
 
 
 def _title(name: str) -> str:
-    """Returns what a function is called in errors."""
+    """Returns the name of a function in errors."""
     return _TITLES.get(name, name.upper())

@@ -1,7 +1,7 @@
-"""Evaluation once per distinct value: for what neither Arrow nor NumPy computes as Spark does.
+"""Evaluation once per distinct value, for functions that neither Arrow nor NumPy computes as Spark does.
 
-The columns are dictionary-encoded, a Python function is called once for each combination of values that occurs, and
-its results are spread over the rows. Cost: O(rows) vectorised, plus one call per distinct combination.
+The columns are dictionary-encoded, a Python function is called once for each occurring combination of values, and its
+results are gathered for the rows. Cost: O(rows) vectorized, plus one call per distinct combination.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from plans.expressions.characters import readable
 
 
 def by_distinct(function: Callable[..., Any], type_: pa.DataType, *values: Any) -> Any:
-    """Returns `function` of each row's values, as an array of `type_`; NULL where an argument is NULL or no UTF-8.
+    """Returns `function` of each row's values, as an array of `type_`; NULL where an argument is NULL or not UTF-8.
 
-    Scalars alone give a scalar. The function takes Python values and returns one, or None for NULL.
+    If all arguments are scalars, returns a scalar. The function takes Python values and returns one, or None for NULL.
     """
     if all(isinstance(value, pa.Scalar) for value in values):
         plain = [value.as_py() for value in values]
@@ -56,7 +56,7 @@ def each(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _encoded(value: pa.Array) -> tuple[pa.Array, list[Any]]:
-    """Returns the codes of an array and the Python values that they stand for."""
+    """Returns the codes of an array, and the Python values of the codes."""
     if pa.types.is_string(value.type):
         value = readable(value)
     floating = pa.types.is_floating(value.type)

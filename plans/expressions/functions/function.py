@@ -1,7 +1,7 @@
-"""What the planner knows of a function: what it takes, what it gives, how it is evaluated and how it is written.
+"""The description of a function: its arguments, its result, its evaluation, and its SQL text.
 
-A `Function` is an operator of expressions. A `Macro` is a name of SQL for an expression of other functions. Both are
-entries of a table; docs/expressions.md is written from them.
+A `Function` is an operator of expressions. A `Macro` is a name in SQL for an expression of other functions. Both are
+entries of a table, from which docs/expressions.md is generated.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ KINDS = {
     "bytes": "STRING or BINARY", "bits": "whole number, STRING or BINARY", "same": "value", "any": "value",
     "element": "element", "key": "element or key", "unit": "unit",
 }  # fmt: skip
-"""What an argument may be: a planner type, to which it is cast as Spark casts it by itself, or one of
+"""The kind of an argument: a planner type, to which it is cast by Spark's implicit casts, or one of
 
-- `number`: numbers stay what they are; `integer`: INT and BIGINT do;
-- `moment`: a DATE becomes a TIMESTAMP; `calendar`: dates and timestamps stay what they are;
-- `bytes`: text or bytes; `bits`: whole numbers, too; `any`: whatever it is;
-- `element`: an element of the array, or a key of the map, that comes first; `key`: a key, or the index of an array;
-- `same`: the one type that all arguments have in common;
+- `number`: any numeric type is kept; `integer`: INT and BIGINT are kept;
+- `moment`: a DATE becomes a TIMESTAMP; `calendar`: dates and timestamps are kept;
+- `bytes`: text or bytes; `bits`: integers, too; `any`: any type;
+- `element`: an element of the array, or a key of the map, in the first argument; `key`: a key, or the index of an
+  array;
+- `same`: the common type of all such arguments;
 - `unit`: the name of a unit of time, which may be written without quotes.
 
-With `=` in front, and for a unit, the argument is a constant.
+With the prefix `=`, and for a unit, the argument must be a constant.
 """
 
 
 def constant(kind: str) -> bool:
-    """Returns whether an argument must be written in the query."""
+    """Returns whether an argument must be a constant."""
     return kind[0] == "=" or kind == "unit"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """A name of SQL: `takes` says what each argument is (`KINDS`). The last `optional` of them may be left out; with
-    `repeated` the last may come any number of times. `also` are other names. `null` says where Spark would stop and the
-    value is NULL here, `note` what else there is to know; docs/expressions.md has both. An `internal` name is that of
-    what other dialects mean by a name that Spark has, too; users do not write it.
-    """
+    """A name in SQL. `takes` are the kinds of the arguments (`KINDS`). The last `optional` of them may be omitted; with
+    `repeated` the last may be repeated. `also` are other names. `null` says where Spark would fail and the value is
+    NULL here, `note` has other remarks; docs/expressions.md shows both. An `internal` name stands for another dialect's
+    meaning of a name that Spark has, too; users do not write it."""
 
     name: str
     takes: tuple[str, ...]
@@ -56,7 +56,7 @@ class Signature:
     internal: bool = False
 
     def kinds(self, count: int) -> tuple[str, ...] | None:
-        """Returns what each of `count` arguments is; None if the function does not take so many."""
+        """Returns the kinds of `count` arguments, or None if the function does not take that many."""
         if self.repeated and count > len(self.takes):
             return (*self.takes, *([self.takes[-1]] * (count - len(self.takes))))
         least = len(self.takes) - self.optional
@@ -64,17 +64,17 @@ class Signature:
 
     @property
     def result(self) -> str:
-        """Returns the type of the result as documentation writes it; '' if it follows from the arguments."""
+        """Returns the type of the result for the documentation, or '' if it depends on the arguments."""
         return ""
 
     @property
     def counts(self) -> str:
-        """Returns how many arguments it takes, in words."""
+        """Returns the number of arguments in words."""
         least, most = len(self.takes) - self.optional, len(self.takes)
         return f"{least} or more" if self.repeated else f"{least}" if least == most else f"{least} to {most}"
 
     def shown(self) -> str:
-        """Returns the call as documentation writes it: `LPAD(STRING, constant INT [, STRING])`."""
+        """Returns the call for the documentation: `LPAD(STRING, constant INT [, STRING])`."""
         least, text = len(self.takes) - self.optional, ""
         for place, kind in enumerate(self.takes):
             wanted = kind.removeprefix("=")
@@ -87,9 +87,9 @@ class Signature:
 class Function(Signature):
     """A function whose name is an operator of expressions.
 
-    `gives` is the planner type of the result, or makes it of the types and values of the arguments (None for what is
-    no constant); it raises PlanError to refuse them. `evaluate` takes the Arrow type of the result and the arguments,
-    arrays and scalars; constants are scalars. A `hidden` function has no name of its own in SQL.
+    `gives` is the planner type of the result, or computes it from the types and values of the arguments (None for an
+    argument that is not a constant); it raises PlanError to reject them. `evaluate` takes the Arrow type of the result
+    and the arguments, arrays and scalars; constants are scalars. A `hidden` function has no name in SQL.
     """
 
     gives: str | Callable[[Sequence[str], Sequence[Any]], str]
@@ -99,7 +99,7 @@ class Function(Signature):
 
     @property
     def result(self) -> str:
-        """Returns the type of the result as documentation writes it; '' if it follows from the arguments."""
+        """Returns the type of the result for the documentation, or '' if it depends on the arguments."""
         return KINDS.get(self.gives, self.gives.upper()) if isinstance(self.gives, str) else ""
 
     def text(self, arguments: Sequence[str]) -> str:
@@ -109,16 +109,15 @@ class Function(Signature):
 
 @dataclass(frozen=True, kw_only=True)
 class HigherOrder(Function):
-    """A function whose last argument is a function of elements, as `x -> x + 1` in SQL.
+    """A function whose last argument is a lambda over elements, written `x -> x + 1` in SQL.
 
-    The `value` of its expression is the body: an expression over columns that are called by their places. `$0`, `$1`
-    and so on are first the parameters, then what the body reads of the row around it. The latter are arguments
-    of the expression, behind those that `takes` names. So an expression that holds functions reads its columns like any
-    other one.
+    The `value` of its expression is the body: an expression over columns named by position. `$0`, `$1` and so on are
+    first the parameters, then the values of the row that the body reads. The latter are arguments of the expression,
+    after those of `takes`. So an expression with lambdas reads its columns like any other expression.
 
-    `names` are usual ones of the parameters, of which a query names at least `least`; `parameters` makes their types of
-    those of the arguments. The body of a `condition` is a BOOLEAN. `gives` takes the types of the arguments and that of
-    the body, `evaluate` the body behind the type of the result.
+    `names` are the usual names of the parameters, of which a query must have at least `least`. `parameters` computes
+    their types from those of the arguments. The body of a `condition` is a BOOLEAN. `gives` takes the types of the
+    arguments and that of the body; `evaluate` takes the body after the type of the result.
     """
 
     names: tuple[str, ...]
@@ -127,33 +126,33 @@ class HigherOrder(Function):
     condition: bool = False
 
     def kinds(self, count: int) -> tuple[str, ...] | None:
-        """Returns what each of `count` arguments is; None if the function does not take so many."""
+        """Returns the kinds of `count` arguments, or None if the function does not take that many."""
         return (*self.takes, "function") if count == len(self.takes) + 1 else None
 
     @property
     def counts(self) -> str:
-        """Returns how many arguments it takes, in words."""
+        """Returns the number of arguments in words."""
         return str(len(self.takes) + 1)
 
     def shown(self) -> str:
-        """Returns the call as documentation writes it: `TRANSFORM(value, x -> value)`."""
+        """Returns the call for the documentation: `TRANSFORM(value, x -> value)`."""
         plain = super().shown().removesuffix(")")
         return f"{plain}, {listing(self.names[: self.least])} -> {'BOOLEAN' if self.condition else 'value'})"
 
 
 def listing(names: Sequence[str]) -> str:
-    """Returns the parameters of a function as SQL writes them: `x`, or `(x, y)`."""
+    """Returns the parameters of a lambda in SQL: `x`, or `(x, y)`."""
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 def place(number: int) -> str:
-    """Returns the column of the body that is a parameter, or behind these something of the row around it."""
+    """Returns the column of a lambda's body for a parameter, or, after the parameters, for a value of the row."""
     return f"${number}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Macro(Signature):
-    """A name of SQL for an expression: `make` makes it of those of the arguments."""
+    """A name in SQL for an expression, which `make` builds from the expressions of the arguments."""
 
     make: Callable[..., Any]
 
@@ -186,7 +185,7 @@ def _arguments(takes: str) -> dict[str, Any]:
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns an evaluator that needs no type of the result."""
+    """Returns an evaluator from a function that does not need the type of the result."""
     return lambda type_, *values: function(*values)
 
 

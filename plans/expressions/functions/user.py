@@ -1,7 +1,7 @@
-"""Functions that users write in Python, over Arrow arrays, and aggregates that are made of them.
+"""Functions that users write in Python over Arrow arrays, and aggregates made of them.
 
-A plan names a function by its fingerprint, and has none of its code: who opens a state must have registered the same
-function in this process. `crown.functions` makes them.
+A plan contains the fingerprint of a function, and not its code: a process that opens a state must have registered the
+same function before. `crown.functions` creates them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from plans.expressions.coercion import common
 from plans.types import arrow_type
 
 USER = "user"
-"""The operator of an expression that calls such a function; its value is the function."""
+"""The operator of an expression that calls a user function. Its value is the function."""
 
 
 @dataclass(frozen=True, eq=False)
 class UserFunction:
-    """A function of arrays: `takes` are the types of its arguments, `gives` that of its result.
+    """A function of arrays. `takes` are the types of its arguments, `gives` is that of its result.
 
-    `shown`: what it is called in messages. Two with one `fingerprint` are the same.
+    `shown`: its name in messages. Functions with the same `fingerprint` are equal.
     """
 
     name: str
@@ -50,11 +50,11 @@ class UserFunction:
         return _received, tuple(getattr(self, field.name) for field in fields(self))
 
     def to_json(self) -> dict[str, str]:
-        """Returns what a plan says of it."""
+        """Returns the JSON of the function in a plan."""
         return {"function": self.name, "fingerprint": self.fingerprint}
 
     def fit(self, types: Sequence[str]) -> None:
-        """Checks the types of arguments; PlanError if it does not take them."""
+        """Checks the types of arguments. Raises PlanError if the function does not take them."""
         name = self.shown or self.name
         if not self.deterministic:
             raise PlanError(
@@ -69,7 +69,7 @@ class UserFunction:
                 raise PlanError(f"{name} takes a value of type {wanted}, not {given}", hint="use CAST")
 
     def evaluate(self, *values: Any) -> Any:
-        """Returns the values of rows. FunctionError if the function fails, or gives something else."""
+        """Returns the values of rows. Raises FunctionError if the function fails, or returns another type."""
         given = [intervals.restored(value, type_) for value, type_ in zip(values, self.takes, strict=True)]
         return intervals.carried(on_arrays(self._checked, *given), self.gives)
 
@@ -90,7 +90,7 @@ class UserFunction:
             )
         if found.type == wanted:
             return found
-        if not _named_alike(found.type, wanted):  # a cast would put NULL for the fields that are missing
+        if not _named_alike(found.type, wanted):  # a cast would fill missing fields with NULL
             raise FunctionError(f"{self._call} returned {found.type}, not {wanted}, its type: name the fields so")
         try:
             return found.cast(wanted)
@@ -112,7 +112,7 @@ class UserFunction:
         return f"function {self.shown or self.name!r}"
 
     def _row(self, arrays: Sequence[pa.Array]) -> str:
-        """Returns the call of the first row for which the function fails by itself. O(rows)."""
+        """Returns the call of the first row for which the function alone fails. O(rows)."""
         for row in range(len(arrays[0])):
             one = [array.slice(row, 1) for array in arrays]
             try:
@@ -123,7 +123,7 @@ class UserFunction:
 
 
 def _named_alike(one: pa.DataType, other: pa.DataType) -> bool:
-    """Returns whether the structs in two types have fields of the same names."""
+    """Returns whether the structs in two types have the same field names."""
     if pa.types.is_struct(one) and pa.types.is_struct(other):
         mine, others = ({field.name: field.type for field in type_} for type_ in (one, other))
         return mine.keys() == others.keys() and all(_named_alike(mine[name], others[name]) for name in mine)
@@ -136,7 +136,7 @@ def _named_alike(one: pa.DataType, other: pa.DataType) -> bool:
 @dataclass(frozen=True, eq=False)
 class UserAggregate:
     """An aggregate that is a commutative group: `lift` makes a struct of numbers of each row, which are summed, and
-    `finish` makes the result of the sums and the number of rows."""
+    `finish` computes the result from the sums and the number of rows."""
 
     name: str
     lift: UserFunction
@@ -144,25 +144,26 @@ class UserAggregate:
 
 
 def _received(*given: Any) -> UserFunction:
-    """Returns a function that came from another process, which plans may name from now on."""
+    """Registers a function that another process sent, so that plans may refer to it."""
     return known(UserFunction(*given))
 
 
 def known(function: UserFunction) -> UserFunction:
-    """Lets plans name a function."""
+    """Registers a function, so that plans may refer to it."""
     _KNOWN[function.fingerprint] = function
     return function
 
 
 def register(entry: UserFunction | UserAggregate) -> None:
-    """Lets queries call a function or an aggregate by its name; a later one of the same name takes its place."""
+    """Registers a function or an aggregate, so that queries may call it. It replaces an older one with the same
+    name."""
     NAMED[entry.name.upper()] = entry
     for function in (entry,) if isinstance(entry, UserFunction) else (entry.lift, entry.finish):
         known(function)
 
 
 def of_json(data: Mapping[str, str]) -> UserFunction:
-    """Returns the function that a plan names. FunctionError if it is not known, or not as it was."""
+    """Returns the function to which a plan refers. Raises FunctionError if it is not registered, or has changed."""
     name, found = data["function"], _KNOWN.get(data["fingerprint"])
     if found is not None:
         return found
@@ -175,5 +176,5 @@ def of_json(data: Mapping[str, str]) -> UserFunction:
 
 
 NAMED: dict[str, UserFunction | UserAggregate] = {}
-"""What queries may call, by name in capitals."""
+"""The functions that queries may call, by name in capitals."""
 _KNOWN: dict[str, UserFunction] = {}  # by fingerprint

@@ -1,1 +1,1 @@
-"""Names of SQL for expressions of other functions."""
+"""Macros: names in SQL for expressions of other functions."""

@@ -1,4 +1,4 @@
-"""Names for what is made of other functions of arrays and maps."""
+"""Macros over functions of arrays and maps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def _sequence(start: Expr, stop: Expr, step: Expr | None = None) -> Expr:
 
 
 def _series(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> Expr:
-    """Returns DuckDB's GENERATE_SERIES: in steps of 1, timestamps of dates, and nothing if the end is not ahead."""
+    """Returns DuckDB's GENERATE_SERIES: in steps of 1 by default, timestamps for dates, and empty if the end is behind
+    the start."""
     if stop is None:
         start, stop = lit(0), start
     start, stop = (cast(one, "timestamp_ntz") if one.type == "date" else one for one in (start, stop))
@@ -36,7 +37,7 @@ def _series(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> 
 
 
 def _range(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> Expr:
-    """Returns RANGE of DuckDB and Spark: whole numbers of 64 bits, or moments, before the end."""
+    """Returns RANGE of DuckDB and Spark: 64-bit integers, or moments, up to but excluding the end."""
     if stop is None:
         start, stop = lit(0), start
     wide = {"date": "timestamp_ntz", "int32": "int64"}
@@ -48,7 +49,7 @@ def _range(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> E
 
 
 def _ahead(start: Expr, last: Expr, step: Expr, rising: Expr) -> Expr:
-    """Returns a sequence; without elements if the last one is not ahead, or the step is none."""
+    """Returns a sequence, which is empty if its last element is behind the start, or if the step is 0."""
     way = call("case", rising, call("lt", last, start), call("not", rising), call("gt", last, start), NULL)
     outside = call("or", call("eq", step, call("neg", step)), way)
     empty = call("slice", call("array", start), lit(1), lit(0))
@@ -56,7 +57,7 @@ def _ahead(start: Expr, last: Expr, step: Expr, rising: Expr) -> Expr:
 
 
 def _alone(array: Expr, element: Expr) -> Expr:
-    """Returns the array of an element that stands beside another array."""
+    """Returns an element as an array that can be concatenated with another array."""
     inner = element_of(array.type)
     return call("array", cast(element, inner) if element.type == "null" and inner else element)
 

@@ -1,4 +1,4 @@
-"""Names for choices and tests of NULL, and for casts."""
+"""Macros for choices and tests of NULL, and for casts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def _nvl2(tested: Expr, value: Expr, other: Expr) -> Expr:
 
 
 def _decoded(value: Expr, *pairs: Expr) -> Expr:
-    """Returns the result behind the first search value that equals the value, NULL and NULL too; else the last one."""
+    """Returns DECODE: the result of the first search value that equals the value, where NULLs are equal; else the
+    default."""
     branches = [call("nseq", value, one) if i % 2 == 0 else one for i, one in enumerate(pairs[: len(pairs) // 2 * 2])]
     found = call("case", *branches, pairs[-1] if len(pairs) % 2 else NULL)
     if len(pairs) % 2 or not numeric(found.type):
@@ -45,7 +46,7 @@ _TYPES = {"null": "void", "bool": "boolean", "int32": "int", "int64": "bigint", 
 
 
 def _named(type_: str) -> str:
-    """Returns what Spark calls a type."""
+    """Returns the name of a type in Spark."""
     inside = parts(type_) if is_nested(type_) else None
     return _TYPES.get(type_, type_) if inside is None else inside.with_types([_named(part) for part in inside.types])
 

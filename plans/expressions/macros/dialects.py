@@ -1,6 +1,6 @@
-"""Names for what PostgreSQL, Snowflake, BigQuery and others mean by casts, weeks and parts of texts and numbers.
+"""Macros for the meaning of casts, weeks and parts of texts and numbers in PostgreSQL, Snowflake, BigQuery and others.
 
-The SQL front-end writes them where a dialect has its own meaning (`plans.frontends.sql.text.meanings.calls`).
+The SQL front-end uses them where a dialect differs from Spark (`plans.frontends.sql.text.meanings.calls`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from plans.expressions.macros.meanings import of_doubles
 from plans.types import decimal_parts
 
 _PLACES = 15
-"""The digits behind the point of a NUMERIC that is cast without them: those which PostgreSQL keeps of a DOUBLE."""
+"""The decimal places of a cast to NUMERIC without arguments: those that PostgreSQL keeps of a DOUBLE."""
 _DAYS = ("SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
 
 
 def _nearest(function: str, number: Expr) -> Expr:
-    """Returns a number with a fraction as the nearest whole one: of a DECIMAL, ties are rounded away from zero."""
+    """Returns a number rounded to the nearest integer. For a DECIMAL, ties are rounded away from zero."""
     if decimal_parts(number.type):
         return call("round", number, lit(0))
     return call(function, number) if number.type == "float64" else number
 
 
 def _whole_of(value: Expr) -> Expr:
-    """Returns NEAREST_EVEN of a value, of a text the nearest whole number, ties away from zero."""
+    """Returns NEAREST_EVEN of a value, or for a text the nearest integer, with ties away from zero."""
     whole = named(MAX_DIGITS, 0)
     if value.op == "literal" and value.type == "string":
         return folded(value, whole) or value
@@ -37,14 +37,14 @@ def _whole_of(value: Expr) -> Expr:
 
 
 def _numeric(value: Expr) -> Expr:
-    """Returns a value as a decimal with all of its digits, a DOUBLE or a text with 15 of them behind the point."""
+    """Returns a value as a decimal with all of its digits; a DOUBLE or a text gets 15 decimal places."""
     if value.type in INTEGERS:
         return cast(value, named(*as_decimal(value.type)))
     return value if decimal_parts(value.type) else cast(value, named(MAX_DIGITS, _PLACES))
 
 
 def _truncated(number: Expr, places: Expr) -> Expr:
-    """Returns a number without its digits behind a place."""
+    """Returns a number truncated to a number of decimal places."""
     if not isinstance(places.value, int):  # NULL
         return cast(NULL, number.type)
     digits = places.value
@@ -60,7 +60,7 @@ def _truncated(number: Expr, places: Expr) -> Expr:
 
 
 def _standard(text: Expr, start: Expr, length: Expr | None = None) -> Expr:
-    """Returns SUBSTRING of the standard: places before the first character are counted, and are empty."""
+    """Returns SUBSTRING of the SQL standard: positions before the first character count, and are empty."""
     first = cast(call("case", call("isnull", start), NULL, call("greatest", start, lit(1))), "int32")
     if length is None:
         return call("substring", text, first)
@@ -71,7 +71,8 @@ def _standard(text: Expr, start: Expr, length: Expr | None = None) -> Expr:
 
 
 def _from_the_end(text: Expr, start: Expr, length: Expr | None = None) -> Expr:
-    """Returns SUBSTRING of DuckDB: places below 0 are counted from the end, and place 0 is before the first one."""
+    """Returns SUBSTRING of DuckDB: negative positions count from the end, and position 0 is before the first
+    character."""
     given = [text, start, *([] if length is None else [length])]
     below = call("lt", start, lit(0))
     return call("case", below, call("substring", *given), _standard(*given))
@@ -85,18 +86,19 @@ def _day(word: Expr) -> int:
 
 
 def _after(day: Expr, first: int) -> Expr:
-    """Returns the days since the week began."""
+    """Returns the days since the beginning of the week."""
     return call("mod", call("add", call("dayofweek", day), lit(6 - first)), lit(7))
 
 
 def _week(first: Expr, day: Expr) -> Expr:
-    """Returns the week of the year: the first one begins with its first such day, and those before it are week 0."""
+    """Returns the week of the year. Week 1 begins with the first such day of the year, and earlier days are in week
+    0."""
     number = call("sub", call("add", call("dayofyear", day), lit(6)), _after(day, _day(first)))
     return cast(call("intdiv", number, lit(7)), "int32")
 
 
 def _week_of_january(day: Expr) -> Expr:
-    """Returns the week of the year, whose weeks begin on Sunday and of which the first has January 1."""
+    """Returns the week of the year, where weeks begin on Sunday and the first week contains January 1."""
     first = call("eq", call("mod", call("sub", call("dayofyear", day), call("dayofweek", day)), lit(7)), lit(0))
     return call("add", _week(lit("SUNDAY"), day), call("case", first, lit(0), lit(1)))
 
@@ -110,13 +112,13 @@ def _week_trunc(first: Expr, day: Expr) -> Expr:
 
 
 def _weeks(first: Expr, end: Expr, start: Expr) -> Expr:
-    """Returns how many weeks begin between two days."""
+    """Returns the number of weeks that begin between two days."""
     apart = call("datediff", _week_start(first, end), _week_start(first, start))
     return call("intdiv", apart, lit(7))
 
 
 def _of_any(number: Expr) -> Expr:
-    """Returns TRUNC of one argument: a date of a moment."""
+    """Returns TRUNC of one argument: the date of a moment, or a truncated number."""
     return cast(number, "date") if number.type in _MOMENTS else of_doubles("trunc", number)
 
 

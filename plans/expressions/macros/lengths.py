@@ -1,4 +1,4 @@
-"""Names for lengths of time that are made of numbers."""
+"""Macros for intervals made of numbers."""
 
 from __future__ import annotations
 

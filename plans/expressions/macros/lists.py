@@ -1,4 +1,4 @@
-"""DuckDB's aggregates of the elements of an array: LIST_SUM, LIST_AVG and their kin. NULL is no element of them."""
+"""DuckDB's aggregates of the elements of an array: LIST_SUM, LIST_AVG and similar. They ignore NULLs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _element(name: str, array: Expr, numbers: bool = False) -> str:
 
 
 def _folded(array: Expr, type_: str, start: int, op: str) -> Expr:
-    """Returns all elements in one; NULL of none."""
+    """Returns the reduction of all elements by an operator; NULL if there are none."""
     known = call("array_compact", array)
     inner = element_of(array.type) or "null"
     body = cast(call(op, col(place(0), type_), cast(col(place(1), inner), type_)), type_)
@@ -61,7 +61,7 @@ def _median(array: Expr) -> Expr:
 
 
 def _deviations(array: Expr) -> tuple[Expr, Expr]:
-    """Returns the sum of the squares of what the elements differ from their mean by, and how many there are."""
+    """Returns the sum of the squared deviations of the elements from their mean, and the number of elements."""
     known = cast(call("array_compact", array), array_of("float64"))
     total, one, mean = (col(place(number), "float64") for number in range(3))
     away = call("sub", one, mean)
@@ -85,7 +85,7 @@ def _error_of_mean(array: Expr) -> Expr:
 
 
 def _absolute_deviation(array: Expr) -> Expr:
-    """Returns the median of what the elements differ from their median by."""
+    """Returns the median of the absolute deviations of the elements from their median."""
     _element("LIST_MAD", array, True)
     known = cast(call("array_compact", array), array_of("float64"))
     away = call("abs", call("sub", col(place(0), "float64"), col(place(2), "float64")))
@@ -120,7 +120,7 @@ def _at(name: str, at: int, known: bool = False) -> Callable[[Expr], Expr]:
 
 
 def _of_truth(name: str, which: str) -> Callable[[Expr], Expr]:
-    """Returns the least or the greatest of conditions."""
+    """Returns a macro for the least or the greatest of conditions."""
 
     def made(array: Expr) -> Expr:
         if _element(name, array) != "bool":
@@ -138,7 +138,7 @@ def _joined(array: Expr, between: Expr | None = None) -> Expr:
 
 
 def _chained(*arrays: Expr) -> Expr:
-    """Returns arrays one behind the other; NULL has no elements."""
+    """Returns the concatenation of arrays, where NULL is an empty array."""
     given = [array for array in arrays if array.type != "null"]
     for array in given:
         _element("LIST_CONCAT", array)
@@ -180,7 +180,7 @@ def aggregated(name: str, array: Expr, *more: Expr) -> Expr:
 
 
 def _aggregate(array: Expr, name: Expr, *more: Expr) -> Expr:
-    """Returns LIST_AGGREGATE: an aggregate by its name."""
+    """Returns LIST_AGGREGATE: an aggregate given by its name."""
     wanted = str(name.value).lower()
     make = _AGGREGATES.get(_ALSO.get(wanted, wanted))
     if make is None or (more and make is not _joined):
@@ -190,7 +190,7 @@ def _aggregate(array: Expr, name: Expr, *more: Expr) -> Expr:
 
 
 def sliced(array: Expr, begin: Expr, end: Expr) -> Expr:
-    """Returns the elements from one place to another one, both counted from 1, or below 0 from the end."""
+    """Returns the elements between two positions, both counted from 1, or from the end if negative."""
     text = array.type == "string"
     if not text:
         _element("LIST_SLICE", array)

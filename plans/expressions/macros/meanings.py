@@ -1,4 +1,4 @@
-"""Names for what DuckDB does otherwise than Spark: lists that are NULL, maps that share keys, bits, parts of texts."""
+"""Macros for functions of DuckDB that differ from Spark's: NULL lists, maps with common keys, bits, parts of texts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _typeof(text: Expr) -> Expr:
 
 
 def _side(name: str) -> Callable[[Expr, Expr], Expr]:
-    """Returns LEFT or RIGHT: below 0, of all characters but so many."""
+    """Returns a macro for LEFT or RIGHT. A negative count means all but that many characters."""
 
     def made(text: Expr, count: Expr) -> Expr:
         if count.op == "literal" and isinstance(count.value, int) and count.value >= 0:
@@ -101,14 +101,14 @@ def quotient(left: Expr, right: Expr) -> Expr:
 
 
 def whole_quotient(left: Expr, right: Expr) -> Expr:
-    """Returns DuckDB's `//`: without a fraction of whole numbers alone."""
+    """Returns DuckDB's `//`, which truncates only for integers."""
     if {left.type, right.type} <= set(INTEGERS):
         return call("intdiv", left, right)
     return call("div", cast(left, "float64"), cast(right, "float64"))
 
 
 def rest(left: Expr, right: Expr) -> Expr:
-    """Returns the rest of a division, which is NaN of doubles if the divisor is 0."""
+    """Returns the remainder of a division. For doubles it is NaN if the divisor is 0."""
     found = call("mod", left, right)
     if "float64" not in (left.type, right.type) or _never_zero(right):
         return found
@@ -117,13 +117,13 @@ def rest(left: Expr, right: Expr) -> Expr:
 
 
 def _sign(number: Expr) -> Expr:
-    """Returns the sign of a number, which is 0 of NaN."""
+    """Returns the sign of a number, which is 0 for NaN."""
     none = call("gt", cast(number, "float64"), lit(_INFINITY))
     return call("case", none, lit(0, "int32"), cast(call("sign", number), "int32"))
 
 
 def _never_zero(value: Expr) -> bool:
-    """Returns whether an expression is a number but 0, or NULLIF(x, 0)."""
+    """Returns whether an expression is a nonzero number, or NULLIF(x, 0)."""
     if value.op == "cast":
         return _never_zero(value.args[0])
     if value.op == "literal":
@@ -135,7 +135,7 @@ _ZEROS = (lit(0), lit(0.0))
 
 
 def _logarithm(name: str) -> Callable[[Expr], Expr]:
-    """Returns a function for a logarithm by IEEE 754: -Infinity of 0, and NaN of a negative number."""
+    """Returns a macro for a logarithm by IEEE 754: -Infinity for 0, and NaN for a negative number."""
 
     def made(number: Expr) -> Expr:
         plain = call(name, number)
@@ -160,7 +160,7 @@ def _as_text(value: Expr) -> Expr:
 
 
 def _as_decimal(value: Expr, digits: Expr) -> Expr:
-    """Returns a double times a power of ten as a whole number of the last digit that a DECIMAL has."""
+    """Returns a double rounded to decimal places as DuckDB does, by a power of ten."""
     if value.type != "float64":
         return value
     scale = lit(10.0 ** int(digits.value or 0))
@@ -168,7 +168,8 @@ def _as_decimal(value: Expr, digits: Expr) -> Expr:
 
 
 def _split_part(text: Expr, mark: Expr, place: Expr) -> Expr:
-    """Returns the part of a text at a place; of an empty mark each character is one, and at place 0 nothing is."""
+    """Returns the part of a text at a position. With an empty separator each character is a part; position 0 is
+    empty."""
     sign = call("case", call("eq", place, lit(0)), NULL, place)
     parts = call("coalesce", call("split_part", text, mark, sign), lit(""))
     letters = call("coalesce", call("element_at", call("characters", text), sign), lit(""))
@@ -177,11 +178,11 @@ def _split_part(text: Expr, mark: Expr, place: Expr) -> Expr:
 
 
 _WHOLE = 2.0**53
-"""Doubles from here on are whole numbers."""
+"""Doubles of at least this size are integers."""
 
 
 def of_doubles(name: str, number: Expr) -> Expr:
-    """Returns CEIL, FLOOR or TRUNC, which make a DOUBLE of a DOUBLE."""
+    """Returns CEIL, FLOOR or TRUNC, which return a DOUBLE for a DOUBLE."""
     whole = cast(number, "int64") if name == "trunc" else call(name, number)
     if number.type != "float64":
         return whole
@@ -189,7 +190,7 @@ def of_doubles(name: str, number: Expr) -> Expr:
 
 
 def _merged(*maps: Expr) -> Expr:
-    """Returns the entries of all maps: of a key in several, that of the last one. NULL has no entries."""
+    """Returns the entries of all maps. For a common key, the last map applies. NULL has no entries."""
     given, type_ = [one for one in maps if one.type != "null"], "null"
     for one in given:
         made, both = parts(one.type) if is_nested(one.type) else None, common(type_, one.type)

@@ -1,4 +1,4 @@
-"""Names for operators, and for constants."""
+"""Macros for operators and constants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _operator(name: str, op: str) -> Macro:
 
 
 def positive_rest(value: Expr, by: Expr) -> Expr:
-    """Returns the rest of a division, with the sign of the divisor."""
+    """Returns the remainder of a division with the sign of the divisor."""
     rest = call("mod", value, by)
     below = call("lt", rest, cast(lit(0), rest.type))
     return call("case", below, call("mod", call("add", rest, by), by), rest)
@@ -32,7 +32,7 @@ def _bit(value: Expr) -> Expr:
 
 
 _BITMAP = 32_768
-"""The bits of a bitmap."""
+"""The number of bits of a bitmap."""
 
 
 def _zero(value: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""Names that other systems have, DuckDB above all, for what functions of Spark do together."""
+"""Macros for functions of other systems, mainly DuckDB, that combine functions of Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names for functions of texts whose arguments stand in another order."""
+"""Macros for functions of texts with another order of arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _substring(text: Expr, pattern: Expr, group: Expr | None = None) -> Expr:
 
 
 def formatted(pattern: Expr, *values: Expr) -> Expr:
-    """Returns FORMAT_STRING: plain text and values in turn; NULL is written as null."""
+    """Returns FORMAT_STRING as a concatenation of plain text and values. NULL is written as null."""
     if pattern.op != "literal" or not isinstance(pattern.value, str):
         raise PlanError("FORMAT_STRING takes a constant pattern", hint="write the text itself, such as '%s: %d'")
     parts, given, at = [lit("")], list(values), 0
@@ -44,7 +44,7 @@ def formatted(pattern: Expr, *values: Expr) -> Expr:
 
 
 def _null_as(mark: str) -> str:
-    """Returns how Java writes null for a mark."""
+    """Returns the text that Java writes for null with a format specifier."""
     found = SPEC.fullmatch(mark)
     text = "null" if found is None or found[3] is None else "null"[: int(found[3])]
     width = int(found[2] or 0) if found is not None else 0
@@ -64,7 +64,7 @@ def _to_binary(text: Expr, form: Expr | None = None) -> Expr:
 
 
 def _schema(text: Expr) -> Expr:
-    """Returns SCHEMA_OF_JSON: the type of a text that is written in the query."""
+    """Returns SCHEMA_OF_JSON: the type of a constant JSON text."""
     try:
         return lit(_type_of(members(text.value if isinstance(text.value, str) else "")))
     except ValueError:
@@ -83,7 +83,7 @@ def _type_of(value: Any) -> str:
 
 
 def _either(one: str, two: str) -> str:
-    """Returns the type of a value that is of one of two types."""
+    """Returns the common type of two types of JSON."""
     if one == two:
         return one
     if any(kind in one + two for kind in "<("):

@@ -1,4 +1,4 @@
-"""Names for parts of dates and moments, for what is added to them, and for texts and numbers that say them."""
+"""Macros for parts of dates and moments, additions to them, and conversions from texts and numbers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PARTS = {
     "second_fraction": "second s sec seconds secs",
 }  # fmt: skip
 PARTS = {word: part for part, words in _PARTS.items() for word in words.split()}
-"""What EXTRACT and DATE_PART call the parts of a date or moment."""
+"""The names of the parts of a date or moment in EXTRACT and DATE_PART."""
 _TIME = "int32 int32 int32 int32 int32 decimal(16,6)"
 _OTHER = "text that is not of the pattern"
 _MONDAY, _JANUARY = 946_857_600_000_000, 24_000
-"""From where TIME_BUCKET counts: 3 January 2000 in microseconds since 1970, 1 January in months since the year 0."""
+"""The origins of TIME_BUCKET: 3 January 2000 in microseconds since 1970, and 1 January in months since the year 0."""
 _EPOCHS = {
     f"epoch_{unit}{end}": name
     for unit, name in (("second", "unix_seconds"), ("millisecond", "unix_millis"), ("microsecond", "unix_micros"))
@@ -60,7 +60,7 @@ def part_of(unit: str, value: Expr) -> Expr:
 
 
 def of_year(by: int) -> Callable[[Expr], Expr]:
-    """Returns the century or millennium of a year, of which the first begins with the year 1."""
+    """Returns a macro for the century or millennium of a year. The first one begins with the year 1."""
 
     def made(value: Expr) -> Expr:
         year = call("year", value)
@@ -123,11 +123,11 @@ def _moment(value: Expr, pattern: Expr) -> Expr:
 def _seconds(value: Expr, pattern: Expr | None = None) -> Expr:
     if value.type == "string":
         return call("read_seconds", value, pattern or lit(SECONDS))
-    return call("intdiv", call("unix_micros", value), lit(MICROS["second"]))  # towards 0, unlike UNIX_SECONDS
+    return call("intdiv", call("unix_micros", value), lit(MICROS["second"]))  # truncated towards 0, unlike UNIX_SECONDS
 
 
 def _in_zone(*given: Expr) -> Expr:
-    """Returns CONVERT_TIMEZONE: the reading of a wall clock in another zone; that of the session is UTC."""
+    """Returns CONVERT_TIMEZONE: a wall clock reading in another zone. The session's zone is UTC."""
     *sources, target, moment = given
     found = cast(cast(moment, "timestamp_ntz"), "timestamp")
     for source in sources:
@@ -144,7 +144,7 @@ def _beginning(moment: Expr, unit: Expr) -> Expr:
 
 
 def _zoned(zone: Expr, value: Expr) -> Expr:
-    """Returns PostgreSQL's TIMEZONE: the wall clock of an instant, or the instant of a wall clock."""
+    """Returns PostgreSQL's TIMEZONE: the wall clock reading of an instant, or the instant of a wall clock reading."""
     if value.type == "timestamp":
         return cast(call("from_utc_timestamp", value, zone), "timestamp_ntz")
     return call("to_utc_timestamp", cast(value, "timestamp"), zone)
@@ -156,9 +156,9 @@ def _months(moment: Expr) -> Expr:
 
 
 def _bucket(width: Expr, moment: Expr, origin: Expr | None = None) -> Expr:
-    """Returns TIME_BUCKET and DATE_BIN: the beginning of the span of a width in which a moment lies.
+    """Returns TIME_BUCKET and DATE_BIN: the beginning of the bucket of a width that contains a moment.
 
-    Spans are counted from the origin: a moment, or a length of time after the usual one, which is Monday, 3 January
+    Buckets are counted from the origin: a moment, or an interval after the default origin, which is Monday, 3 January
     2000, and 1 January 2000 for months, as in DuckDB and TimescaleDB.
     """
     size = width.value if width.op == "literal" else None

@@ -1,4 +1,4 @@
-"""Dates and moments as texts of a pattern: DATE_FORMAT, FROM_UNIXTIME. Whole columns, part by part; the zone is UTC."""
+"""Formats dates and moments by a pattern: DATE_FORMAT, FROM_UNIXTIME. Whole columns, part by part; the zone is UTC."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _UTC = {
     **{("Z", n): "+0000" for n in (1, 2, 3)}, ("Z", 4): "GMT", ("Z", 5): "Z",
 }  # fmt: skip
 SECONDS = "yyyy-MM-dd HH:mm:ss"
-"""The pattern where none is named."""
+"""The default pattern."""
 
 
 class _Moments:
-    """Days and microseconds of a column, from which parts are written."""
+    """Days and microseconds of a column, from which parts are formatted."""
 
     def __init__(self, value: pa.Array, era: bool) -> None:
         self.era = era
@@ -41,7 +41,7 @@ class _Moments:
         return dates.PART[name](self.days)
 
     def written(self, item: Item) -> Any:
-        """Returns the text of a part of a pattern, for each row or one for all."""
+        """Returns the text of a part of a pattern, for each row or one for all rows."""
         if not item.letter:
             return pa.scalar(item.text)
         if (item.letter, item.count) in _UTC:
@@ -59,7 +59,7 @@ def _named(values: np.ndarray, names: Sequence[str]) -> pa.Array:
 
 
 def _year(of: _Moments, count: int) -> pa.Array:
-    """Returns the year: of the era if the pattern has one."""
+    """Returns the year, or the year of the era if the pattern has an era."""
     year = of.part("year")
     year = np.where(of.era & (year <= 0), 1 - year, year)
     if count == 2:
@@ -88,7 +88,7 @@ def _weekday(of: _Moments, count: int) -> pa.Array:
 
 
 def _clock(size: int, modulus: int, zero: int | None = None) -> Callable[[_Moments, int], pa.Array]:
-    """Returns the writer of a part of the time; `zero` is written for 0."""
+    """Returns the formatter of a part of the time. `zero` replaces 0."""
 
     def write(of: _Moments, count: int) -> pa.Array:
         found = of.clock // (size * dates.SECOND) % modulus
@@ -115,7 +115,7 @@ _WRITERS: dict[str, Callable[[_Moments, int], pa.Array]] = {
 
 
 def formatted(type_: pa.DataType, value: Any, pattern: Any) -> Any:
-    """Returns DATE_FORMAT: moments as texts, by a pattern."""
+    """Returns DATE_FORMAT: moments as texts in a pattern."""
     parts = [item for item in items(pattern.as_py()) if item.letter not in ("[", "]")]
 
     def write(array: pa.Array) -> pa.Array:
@@ -141,7 +141,8 @@ def _of_seconds(type_: pa.DataType, value: Any, pattern: Any = None) -> Any:
 
 
 def checked(place: int, type_: str, read: bool = False) -> Callable[[Sequence[str], Sequence[Any]], str]:
-    """Returns the type of a result whose pattern, the argument at a place, is one that is known; `read`: of texts."""
+    """Returns the function for the type of a result whose pattern is the argument at a position. It raises PlanError
+    for an unknown pattern. `read`: the pattern is for parsing."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
         if len(values) > place and values[place] is not None:

@@ -1,4 +1,4 @@
-"""Functions of lengths of time: their parts, and the whole numbers that they are made of."""
+"""Functions of intervals: their parts, and conversions to and from integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ZERO = "TIMESTAMP_MICROS(0L)"
 
 
 def _same(type_: pa.DataType, value: Any) -> Any:
-    """Returns what carries a length of time, which is its number of units."""
+    """Returns the representation of an interval, which is its number of units."""
     return value
 
 

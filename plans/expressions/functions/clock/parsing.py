@@ -1,6 +1,6 @@
-"""Texts of a pattern as moments: TO_TIMESTAMP and UNIX_TIMESTAMP with a format, once per distinct text.
+"""Parses moments by a pattern: TO_TIMESTAMP and UNIX_TIMESTAMP with a format, once per distinct text.
 
-What Java's strict parser refuses is NULL. Fields that a pattern has not are those of 1970-01-01 00:00:00 UTC.
+A text that Java's strict parser rejects is NULL. Missing fields of a pattern are those of 1970-01-01 00:00:00 UTC.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ZONE = r"(?:UTC|GMT|UT|Z)?(?:[+-]\d{1,2}(?::?\d{2})?)?"
 
 
 def _field(item: Item, adjacent: bool) -> str:
-    """Returns the regular expression of a part; `adjacent`: digits of another part follow."""
+    """Returns the regular expression of a part. `adjacent`: digits of another part follow."""
     letter, count = item.letter, item.count
     if letter == "y":
         if count in (2, 3) or adjacent:
@@ -70,7 +70,7 @@ def _reader(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
 
 
 def read(text: str, pattern: str) -> int | None:
-    """Returns the microseconds since 1970 of the moment that a text says in a pattern; None if it says none."""
+    """Returns the microseconds since 1970 of the moment in a text, by a pattern, or None if the text does not match."""
     regex, letters = _reader(pattern)
     match = regex.fullmatch(text)
     if match is None:
@@ -133,7 +133,7 @@ def _moments(type_: pa.DataType, value: Any, pattern: Any) -> Any:
 
 
 def on_words(value: Any, type_: pa.DataType) -> Any:
-    """Returns whole numbers as moments."""
+    """Returns integers as moments."""
     return value.cast(type_) if isinstance(value, pa.Scalar) else value.view(type_)
 
 

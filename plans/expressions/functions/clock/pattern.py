@@ -1,4 +1,4 @@
-"""Patterns of dates and moments as Java's DateTimeFormatter has them, as far as Spark takes them: `yyyy-MM-dd`."""
+"""Datetime patterns of Java's DateTimeFormatter, as far as Spark supports them: `yyyy-MM-dd`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PART = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|([^A-Za-z'])", re.DOTALL)
 
 @dataclass(frozen=True)
 class Item:
-    """A part of a pattern: a letter so many times; `text` for literal text; `[` and `]` begin and end what may lack."""
+    """A part of a pattern: a letter and its count; `text` for literal text; `[` and `]` enclose an optional section."""
 
     letter: str
     count: int = 0
@@ -26,7 +26,8 @@ class Item:
 
 @cache
 def items(pattern: str) -> tuple[Item, ...]:
-    """Returns the parts of a pattern. PlanError for what Spark does not take, or is not built here."""
+    """Returns the parts of a pattern. Raises PlanError for patterns that Spark rejects, or that are not supported
+    here."""
     found, at = [], 0
     while at < len(pattern):
         part = _PART.match(pattern, at)

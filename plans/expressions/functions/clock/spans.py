@@ -1,4 +1,4 @@
-"""How far moments are apart, and moments made of numbers: TIMESTAMPDIFF, MONTHS_BETWEEN, MAKE_TIMESTAMP."""
+"""Differences between moments, and moments made of numbers: TIMESTAMPDIFF, MONTHS_BETWEEN, MAKE_TIMESTAMP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAST = -(2**63)
 
 
 def unit_of(name: str, unit: str) -> str:
-    """Returns the unit of time that a word names, in the singular. PlanError if it names none."""
+    """Returns the unit of time that a word names, in the singular. Raises PlanError if it is not a unit."""
     found = unit.lower()
     found = found if found in MICROS or found in MONTHS else found.removesuffix("s")
     if found not in MICROS and found not in MONTHS:
@@ -44,7 +44,7 @@ def _apart_type(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def _apart(type_: pa.DataType, unit: Any, start: Any, end: Any) -> Any:
-    """Returns how many whole units lie between two moments."""
+    """Returns the number of whole units between two moments."""
     name = unit_of("TIMESTAMPDIFF", unit.as_py())
 
     def tell(one: pa.Array, two: pa.Array) -> pa.Array:
@@ -66,7 +66,7 @@ def _apart(type_: pa.DataType, unit: Any, start: Any, end: Any) -> Any:
 
 
 def _whole_months(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Returns the whole months from one moment to another, as Java counts them: negative ones are rounded up."""
+    """Returns the whole months from one moment to another as in Java: negative ones are rounded up."""
     first, last = start // dates.DAY, end // dates.DAY
     clocks = start % dates.DAY, end % dates.DAY
     last = last - ((last > first) & (clocks[1] < clocks[0])) + ((last < first) & (clocks[1] > clocks[0]))
@@ -77,7 +77,8 @@ def _whole_months(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def _months_between(type_: pa.DataType, end: Any, start: Any, rounded: Any = None) -> Any:
-    """Returns Hive's months: whole ones between the same days and last days of months, else with 31sts of a month."""
+    """Returns Hive's MONTHS_BETWEEN: whole months between equal days or last days of months, else a fraction in
+    31sts."""
 
     def tell(one: pa.Array, two: pa.Array, rounding: pa.Array) -> pa.Array:
         days = [words(array, np.int64) // dates.DAY for array in (one, two)]
@@ -101,7 +102,7 @@ def _months_between(type_: pa.DataType, end: Any, start: Any, rounded: Any = Non
 
 
 def _next_day(type_: pa.DataType, value: Any, day: Any) -> Any:
-    """Returns the first date behind a date that is a day of the week; NULL where the name is none."""
+    """Returns the first date after a date that is a day of the week, or NULL if the name is not a day."""
 
     def tell(array: pa.Array, names: pa.Array) -> pa.Array:
         place = words(by_distinct(lambda text: _DAY_NAMES.get(text.strip().upper(), -1), pa.int32(), names), np.int32)
@@ -120,7 +121,7 @@ def _made(type_: pa.DataType, *values: Any) -> Any:
 
 
 def _moment(year: int, month: int, day: int, hour: int, minute: int, second: decimal.Decimal) -> int | None:
-    """Returns a moment of its parts; 60 seconds are a minute more."""
+    """Returns the moment of its parts. 60 seconds are one more minute."""
     micros = int(second * dates.SECOND)
     days = day_number("-" * (year < 0), str(abs(year)), str(month), str(day)) if month >= 1 and day >= 1 else None
     if days is None or not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= micros <= 60 * dates.SECOND):
@@ -130,7 +131,7 @@ def _moment(year: int, month: int, day: int, hour: int, minute: int, second: dec
 
 
 def _scaled(unit: int) -> Callable[..., Any]:
-    """Returns an evaluator of whole numbers of a unit as moments; NULL where no timestamp holds them."""
+    """Returns an evaluator of integer numbers of a unit as moments; NULL where a timestamp cannot hold them."""
 
     def tell(array: pa.Array, type_: pa.DataType) -> pa.Array:
         given = words(array, np.int64)
@@ -146,7 +147,7 @@ def _counted(unit: int) -> Callable[..., Any]:
 
 
 def _of_seconds(value: decimal.Decimal | float) -> int | None:
-    """Returns the microseconds of seconds with a fraction; NULL of what is no timestamp."""
+    """Returns the microseconds of seconds with a fraction, or None if a timestamp cannot hold them."""
     if isinstance(value, float):
         if value != value or abs(value) == float("inf"):
             return None

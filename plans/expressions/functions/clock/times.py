@@ -1,4 +1,4 @@
-"""Functions of dates and moments. The day and the time of an instant are those of UTC."""
+"""Functions of dates and moments. The date and the time of an instant are those in UTC."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _clock(name: str) -> Callable[..., Any]:
 
 
 def _seconds(type_: pa.DataType, value: Any) -> Any:
-    """Returns the seconds of the minute with their fraction."""
+    """Returns the seconds of the minute, including their fraction."""
 
     def tell(array: pa.Array) -> pa.Array:
         micros = array_of(dates.clock_of(array) % (60 * dates.SECOND), pa.int64(), array)
@@ -90,7 +90,7 @@ def _unit_type(place: int, name: str, units: Sequence[str], type_: str) -> Calla
 
 
 def _with_count(function: Callable[[pa.Array, np.ndarray, pa.Array], pa.Array]) -> Callable[..., Any]:
-    """Returns an evaluator of a date or moment and a count; NULL where the count is."""
+    """Returns an evaluator of a date or moment and a count; NULL where the count is NULL."""
 
     def evaluate(type_: pa.DataType, value: Any, count: Any) -> Any:
         def tell(array: pa.Array, counts: pa.Array) -> pa.Array:
@@ -105,7 +105,7 @@ def _with_count(function: Callable[[pa.Array, np.ndarray, pa.Array], pa.Array]) 
 
 
 def _wrapped(days: np.ndarray, like: pa.Array) -> pa.Array:
-    """Returns dates of 32 bits, whatever overflows, as in Spark."""
+    """Returns 32-bit dates, which wrap around on overflow, as in Spark."""
     return array_of(days.astype(np.int32), pa.date32(), like)
 
 
@@ -126,8 +126,7 @@ def _micros_later(array: pa.Array, micros: np.ndarray, like: pa.Array) -> pa.Arr
 
 
 def _window_start(type_: pa.DataType, value: Any, length: Any) -> Any:
-    """Returns the latest multiple of a length, counted from 1970, that is not after a moment; NULL where there is
-    none."""
+    """Returns the latest multiple of a length, counted from 1970, that is not after a moment; NULL if there is none."""
     size = length.as_py() if length.is_valid else 0
 
     def tell(array: pa.Array) -> pa.Array:

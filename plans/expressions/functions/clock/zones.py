@@ -1,7 +1,7 @@
 """Time zones: FROM_UTC_TIMESTAMP and TO_UTC_TIMESTAMP, once per distinct value.
 
-A wall clock reading that a zone leaves out is later by what was left out, one that it has twice is the first, as in
-Java. The calendar repeats after 400 years, so do the rules of a zone.
+A wall clock reading in a gap is moved forward by the length of the gap, and an ambiguous reading is the first one, as
+in Java. The calendar repeats after 400 years, and so do the rules of a zone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHORT = {
 
 @cache
 def zone_of(name: str) -> dt.tzinfo | None:
-    """Returns the time zone of a name or an offset; None if there is none."""
+    """Returns the time zone of a name or an offset, or None if there is none."""
     name = _SHORT.get(name, name)
     ahead = offset(name)
     if ahead is not None:
@@ -60,7 +60,7 @@ def _gives(name: str) -> Callable[[Sequence[str], Sequence[Any]], str]:
 
 
 def _ahead(micros: int, zone: dt.tzinfo, wall: bool) -> int:
-    """Returns by how many microseconds a zone is ahead of UTC, at an instant or at a reading of its wall clocks."""
+    """Returns the microseconds by which a zone is ahead of UTC, at an instant or at a reading of its wall clocks."""
     inside = (
         micros if _FIRST <= micros < _LAST else (micros - _FIRST) % _CYCLE + (_FIRST if micros < 0 else _LAST - _CYCLE)
     )

@@ -1,7 +1,7 @@
-"""Functions of arrays, maps and structs, as Spark's: whole columns at once, over the elements of all arrays.
+"""Spark's functions of arrays, maps and structs, on whole columns: over the concatenated elements of all arrays.
 
-An array of arrays is how many elements each one has, and the elements of all of them, one behind the other; so what is
-done with elements is done with one column.
+A column of arrays is the number of elements of each array, and the elements of all of them, one after the other. So a
+function of elements is a function of one column.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from plans.types import type_of_arrow
 
 _HINT = {ARRAY: "array<...>", MAP: "map<...>", STRUCT: "struct<...>"}
 OUTER = "outer"
-"""The function whose arrays have at least one element: NULL, where there is none."""
+"""The function that replaces an empty array by an array of one NULL."""
 
 
 def of_kind(kind: str, type_: str, name: str) -> Parts:
-    """Returns the parts of a type of a kind; PlanError if it is of another one."""
+    """Returns the parts of a type of a kind. Raises PlanError if the type has another kind."""
     found = parts(type_) if is_nested(type_) else None
     if found is None or found.kind != kind:
         raise PlanError(f"{name} needs a value of type {_HINT[kind]}, not {type_}")
@@ -39,16 +39,16 @@ def rows_of(sizes: np.ndarray) -> np.ndarray:
 
 
 def where(there: np.ndarray, value: pa.Array) -> pa.Array:
-    """Returns values, NULL where nothing is `there`."""
+    """Returns values, with NULL where `there` is False."""
     return value if there.all() else pc.if_else(pa.array(there), value, pa.scalar(None, value.type))
 
 
 def _arrays(evaluate: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns an evaluator of arrays alone."""
+    """Returns an evaluator that receives all arguments as arrays."""
     return lambda type_, *values: on_arrays(lambda *arrays: evaluate(type_, *arrays), *values)
 
 
-# To make them, and to take them apart
+# Construction and access
 # ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -132,7 +132,7 @@ def _item(value: pa.Array, key: pa.Array) -> pa.Array:
 
 
 def _picked(value: pa.Array, places: np.ndarray, known: np.ndarray) -> pa.Array:
-    """Returns the element of each array at a place, from 0 on; NULL where it has none."""
+    """Returns the element of each array at a position, from 0; NULL where there is none."""
     sizes, elements = elements_of(value)
     inside = known & (places >= 0) & (places < sizes)
     return elements.take(pa.array(np.where(inside, np.cumsum(sizes) - sizes + places, 0), mask=~inside))
@@ -149,7 +149,7 @@ def _sized(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def _part_of_map(which: str) -> tuple[Callable[..., str], Callable[..., Any]]:
-    """Returns what type keys, values or entries of a map have, and how they are taken."""
+    """Returns the type function and the evaluator of the keys, values or entries of a map."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
         key, value = of_kind(MAP, types[0], f"MAP_{which.upper()}").types
@@ -164,7 +164,7 @@ def _part_of_map(which: str) -> tuple[Callable[..., str], Callable[..., Any]]:
     return gives, _arrays(evaluate)
 
 
-# What arrays have
+# Contents of arrays
 # ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -180,7 +180,8 @@ def _equal(left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def _hits(value: pa.Array, wanted: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns how many elements each array has, the row of each element, and which are the value of their row."""
+    """Returns the number of elements of each array, the row of each element, and which elements equal the value of
+    their row."""
     sizes, elements = elements_of(value)
     rows = rows_of(sizes)
     same = _equal(elements, wanted.take(pa.array(rows)))
@@ -209,7 +210,7 @@ def _remove(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array:
 
 
 def kept(value: pa.Array, keep: np.ndarray, type_: pa.DataType, there: np.ndarray) -> pa.Array:
-    """Returns the arrays with only the elements that are to be kept."""
+    """Returns the arrays with only the elements for which `keep` is True."""
     sizes, elements = elements_of(value)
     rows = rows_of(sizes)
     keep = keep & there[rows]
@@ -229,7 +230,7 @@ def _distinct(type_: pa.DataType, value: pa.Array) -> pa.Array:
 
 
 def codes(values: pa.Array) -> np.ndarray:
-    """Returns numbers of which equal ones stand for equal values; NULL is one of them."""
+    """Returns integers that are equal iff the values are equal. NULLs are equal."""
     if pa.types.is_nested(values.type):
         values = comparable(values, type_of_arrow(values.type))
     if pa.types.is_floating(values.type):
@@ -238,8 +239,8 @@ def codes(values: pa.Array) -> np.ndarray:
 
 
 def _in_order(value: pa.Array, falling: bool, nulls_last: bool) -> pa.Array:
-    """Returns the elements, those of each array in their order; NaN is the greatest. Structs are in the order of their
-    fields, of which NULL is the least."""
+    """Returns the elements, sorted within each array; NaN is the greatest. Structs are compared by their fields in
+    order, where NULL is the least."""
     sizes, elements = elements_of(value)
     keys: dict[str, Any] = {"row": rows_of(sizes)}
     by: list[tuple[str, str]] = [("row", "ascending")]
@@ -279,8 +280,8 @@ def _extreme(falling: bool) -> Callable[..., Any]:
 
 
 def _plain_array(name: str, element: bool, structs: bool = False) -> Callable[..., str]:
-    """Returns the type of a function of arrays whose elements are compared: the array's, or the element's. With
-    `structs`, the elements can be structs."""
+    """Returns the type function of a function of arrays whose elements are compared: the array's type, or the
+    element's. With `structs`, the elements can be structs."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
         (inner,) = of_kind(ARRAY, types[0], name).types
@@ -328,7 +329,7 @@ def _flat(types: Sequence[str], values: Sequence[Any]) -> str:
 def _flatten(type_: pa.DataType, value: pa.Array) -> pa.Array:
     sizes, inner = elements_of(value)
     there = validity(value)
-    there[rows_of(sizes)[~validity(inner)]] = False  # of a part that is NULL nothing is known
+    there[rows_of(sizes)[~validity(inner)]] = False  # a NULL part makes the result NULL
     counts, elements = elements_of(inner)
     rows = rows_of(sizes)
     keep = np.repeat(there[rows], counts)

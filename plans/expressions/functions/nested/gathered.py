@@ -1,6 +1,6 @@
-"""Arrays and maps that are made of several: sets of elements, sequences, elements that are put in, entries of maps.
+"""Arrays and maps computed from several: set operations, sequences, inserted elements, entries of maps.
 
-Whole columns at once, as in `collections`: what is done with elements is done with one column.
+Whole columns at once, as in `collections`: a function of elements is a function of one column.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from plans.types import INTERVALS
 
 MOMENTS = ("date", "timestamp", "timestamp_ntz")
 LONGEST = 100_000
-"""The most elements that SEQUENCE, ARRAY_REPEAT and ARRAY_INSERT make in a row."""
+"""The most elements that SEQUENCE, ARRAY_REPEAT and ARRAY_INSERT create in a row."""
 _AT_MOST = f"more than {LONGEST:,} elements"
 
 
 def _arrays(evaluate: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns an evaluator of arrays alone."""
+    """Returns an evaluator that receives all arguments as arrays."""
     return lambda type_, *values: on_arrays(lambda *arrays: evaluate(type_, *arrays), *values)
 
 
@@ -38,7 +38,7 @@ def _arrays(evaluate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Both:
-    """The elements of two arrays in each row, as numbers of which equal ones stand for equal elements of one row."""
+    """The elements of two arrays in each row, as numbers that are equal iff the elements are equal and in one row."""
 
     def __init__(self, left: pa.Array, right: pa.Array) -> None:
         self.there = validity(left) & validity(right)
@@ -53,7 +53,7 @@ class _Both:
 
 
 def _chosen(common: bool) -> Callable[..., Any]:
-    """Returns an evaluator of the elements of the first array that the second one has, or has not, once each."""
+    """Returns an evaluator of the distinct elements of the first array that are, or are not, in the second one."""
 
     def evaluate(type_: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
         both = _Both(left, right)
@@ -67,7 +67,7 @@ def _chosen(common: bool) -> Callable[..., Any]:
 
 
 def _overlap(type_: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
-    """Returns whether two arrays have an element in common; NULL if only NULLs could be one."""
+    """Returns whether two arrays have a common element; NULL if only a NULL could be one."""
     both = _Both(left, right)
     count = len(both.sizes)
     found, doubt, some = (np.zeros(count, bool) for _ in range(3))
@@ -90,7 +90,7 @@ def _overlapping(types: Sequence[str], values: Sequence[Any]) -> str:
     return "bool"
 
 
-# Elements in their places
+# Positions of elements
 # ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -108,8 +108,8 @@ def _repeat(type_: pa.DataType, value: pa.Array, count: pa.Array) -> pa.Array:
 
 
 def _insert(type_: pa.DataType, value: pa.Array, place: pa.Array, element: pa.Array) -> pa.Array:
-    """Returns arrays with an element at a place, which counts from 1 or from -1 backwards; NULLs lie in between where
-    the array is too short."""
+    """Returns arrays with an element inserted at a position, which counts from 1, or backwards from -1. An array that
+    is too short is padded with NULLs."""
     sizes, elements = elements_of(value)
     at = words(place, np.int32).astype(np.int64)
     gap = np.maximum(np.where(at > 0, at - 1 - sizes, -at - 1 - sizes), 0)
@@ -118,7 +118,7 @@ def _insert(type_: pa.DataType, value: pa.Array, place: pa.Array, element: pa.Ar
     inserted = np.where(at > 0, at - 1, np.where(gap > 0, 0, sizes + 1 + at))
     rows, spot = _spots(new)
     mine = spot == inserted[rows]
-    back = (at < 0)[rows] & (gap > 0)[rows]  # the NULLs come first, behind the new one
+    back = (at < 0)[rows] & (gap > 0)[rows]  # the NULLs come first, after the new element
     old = np.where(back, spot - 1 - gap[rows], spot - (spot > inserted[rows]))
     inside = ~mine & (old >= 0) & (old < sizes[rows])
     all_ = pa.concat_arrays([elements, element.cast(elements.type)])
@@ -145,7 +145,7 @@ def _zipped(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def _zip(type_: pa.DataType, *values: pa.Array) -> pa.Array:
-    """Returns the structs of the elements at one place; of an array that is shorter NULL."""
+    """Returns the structs of the elements at each position. A shorter array is padded with NULLs."""
     given = [(validity(one), *elements_of(one)) for one in values[1::2]]
     there = np.logical_and.reduce([known for known, _, _ in given])
     sizes = np.where(there, np.maximum.reduce([counts for _, counts, _ in given]), 0)
@@ -158,12 +158,12 @@ def _zip(type_: pa.DataType, *values: pa.Array) -> pa.Array:
     return listed(sizes, pa.StructArray.from_arrays(fields, fields=list(type_.value_type)), type_, there)
 
 
-# How often elements are there
+# Counts of elements
 # ----------------------------------------------------------------------------------------------------------------------
 
 
 def _tally(value: pa.Array) -> tuple[np.ndarray, pa.Array, np.ndarray, np.ndarray]:
-    """Returns the different elements of each array but NULL: their rows, themselves, their places, their counts."""
+    """Returns the distinct elements of each array except NULL: their rows, values, first positions and counts."""
     sizes, elements = elements_of(value)
     known = np.flatnonzero(validity(elements))
     pairs = np.stack([rows_of(sizes)[known], codes(elements)[known]], axis=1).reshape(-1, 2)
@@ -172,7 +172,7 @@ def _tally(value: pa.Array) -> tuple[np.ndarray, pa.Array, np.ndarray, np.ndarra
 
 
 def _commonest(type_: pa.DataType, value: pa.Array) -> pa.Array:
-    """Returns the element that is there most often, of several the first."""
+    """Returns the most frequent element, the first one on ties."""
     rows, elements, firsts, counts = _tally(value)
     order = np.lexsort([firsts, -counts, rows])
     best = order[np.flatnonzero(np.diff(rows[order], prepend=-1))]
@@ -209,7 +209,7 @@ def _between(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def _steps(type_: pa.DataType, start: pa.Array, stop: pa.Array, step: pa.Array) -> pa.Array:
-    """Returns SEQUENCE: from a value to another one, in steps of whole numbers, of microseconds or of months."""
+    """Returns SEQUENCE: from a value to another one, in integer steps, in microseconds or in months."""
     kind = start.type
     by = words(step, np.int32 if step.type == pa.int32() else np.int64).astype(np.int64)
     known = validity(start) & validity(stop) & validity(step)
@@ -222,7 +222,7 @@ def _steps(type_: pa.DataType, start: pa.Array, stop: pa.Array, step: pa.Array) 
         by = by // dates.DAY
     with np.errstate(over="ignore"):
         far = last - first
-    known &= ((first ^ last) >= 0) | ((last ^ far) >= 0)  # what is further apart is more than there may be
+    known &= ((first ^ last) >= 0) | ((last ^ far) >= 0)  # a difference that overflows is more than the limit
     known &= np.where(by == 0, far == 0, (far == 0) | ((far > 0) == (by > 0)))
     count = np.where(known, far // np.where(by == 0, 1, by), 0)
     known &= count < LONGEST
@@ -251,7 +251,7 @@ def _months(type_: pa.DataType, start: pa.Array, stop: pa.Array, by: np.ndarray,
 
 
 def _spots(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the row of each element, and its place there from 0 on."""
+    """Returns the row of each element, and its position there from 0."""
     rows = rows_of(sizes)
     return rows, np.arange(len(rows)) - (np.cumsum(sizes) - sizes)[rows]
 

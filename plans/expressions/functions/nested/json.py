@@ -1,7 +1,7 @@
-"""FROM_JSON and TO_JSON: values with parts out of texts of JSON, and texts out of them, as Spark reads and writes them.
+"""FROM_JSON and TO_JSON: parse and write nested values as JSON texts, as Spark does.
 
-What does not fit is NULL, as in Spark's mode PERMISSIVE: a field of a struct alone, of a map or an array all of it.
-Texts are read once per distinct text, and written part by part for whole columns.
+A value that does not fit is NULL, as in Spark's mode PERMISSIVE: only the field of a struct, but a map or an array as a
+whole. Texts are parsed once per distinct text, and written part by part for whole columns.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _BITS = {"int32": 31, "int64": 63}
 
 
 class _Bad(Exception):
-    """A value of JSON is none of the type."""
+    """A JSON value is not a value of the type."""
 
 
 class _Number(float):
-    """A number with a point or an exponent, and how it is written."""
+    """A number with a decimal point or an exponent, and its text."""
 
     text: str
 
@@ -67,7 +67,7 @@ _READER = json.JSONDecoder(parse_float=_Number.of, parse_constant=_refused, stri
 
 
 def _check_keys(type_: str, name: str, taken: Sequence[str], hint: str) -> None:
-    """Refuses maps with keys of other types than those `taken`, wherever they are in a type."""
+    """Raises PlanError for maps, anywhere in a type, whose keys have a type that is not in `taken`."""
     found = parts(type_) if is_nested(type_) else None
     if found is None:
         return
@@ -77,7 +77,7 @@ def _check_keys(type_: str, name: str, taken: Sequence[str], hint: str) -> None:
         _check_keys(part, name, taken, hint)
 
 
-# To read
+# Parsing
 # ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -99,7 +99,7 @@ def _from_json(type_: pa.DataType, value: Any, schema: pa.Scalar) -> Any:
 
 
 def _parsed(text: str, type_: str) -> Any:
-    """Returns the value that a text says; a struct of NULLs if it says none of the struct."""
+    """Returns the value of a text, or a struct of NULLs if the text is not a value of the struct."""
     if not text.strip(_BLANK):
         return None
     made = parts(type_)
@@ -170,9 +170,9 @@ def _decimal(found: Any, digits: tuple[int, int]) -> Decimal:
 
 
 def _moment(found: Any, type_: str) -> Any:
-    """Converts a value of JSON to a date or a timestamp.
+    """Converts a JSON value to a date or a timestamp.
 
-    A whole number counts the seconds since 1970; for a date a number of few digits counts the days.
+    An integer counts the seconds since 1970; for a date, an integer of few digits counts the days.
     """
     if type_ == "timestamp" and isinstance(found, int) and not isinstance(found, bool) and abs(found) < 2**43:
         return pa.scalar(found * 1_000_000, arrow_type(type_))
@@ -187,7 +187,7 @@ def _moment(found: Any, type_: str) -> Any:
 
 
 def _again(found: Any) -> str:
-    """Returns a value of JSON as text without spaces."""
+    """Returns a JSON value as text without spaces."""
     if isinstance(found, dict):
         return "{" + ",".join(f"{quoted(name)}:{_again(one)}" for name, one in found.items()) + "}"
     if isinstance(found, list):
@@ -197,12 +197,12 @@ def _again(found: Any) -> str:
     return double_text(found) if isinstance(found, float) else json.dumps(found)
 
 
-# To write
+# Writing
 # ----------------------------------------------------------------------------------------------------------------------
 
 
 class Style(NamedTuple):
-    """How JSON is written: with the fields that are NULL or without them, and texts of moments and of numbers."""
+    """The style of JSON: whether NULL fields are written, and how moments and numbers are formatted."""
 
     nulls: bool
     moments: Callable[[pa.Array], pa.Array]
@@ -219,18 +219,18 @@ def _writable(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def any_value(types: Sequence[str], values: Sequence[Any]) -> str:
-    """Returns the type of JSON, which is text. PlanError for maps whose keys are no texts."""
+    """Returns the type of JSON, which is text. Raises PlanError for maps whose keys cannot be written as texts."""
     _check_keys(types[0], "WRITE_JSON", ("string", "int32", "int64", "bool"), "cast them with TRANSFORM_KEYS")
     return "string"
 
 
 def writer(style: Style) -> Callable[..., Any]:
-    """Returns an evaluator of a value as JSON."""
+    """Returns an evaluator that writes a value as JSON."""
     return lambda type_, value: on_arrays(lambda array: _texts(array, style), value)
 
 
 def _texts(value: pa.Array, style: Style) -> pa.Array:
-    """Returns values as texts of JSON; NULL stays NULL."""
+    """Returns values as JSON texts. NULL stays NULL."""
     kinds, there = pa.types, validity(value)
     if kinds.is_struct(value.type):
         fields = [_texts(one, style) for one in value.flatten()]
@@ -269,7 +269,7 @@ def _numbers(value: pa.Array) -> pa.Array:
 
 
 def _moments(value: pa.Array) -> pa.Array:
-    """Returns moments with the digits of a second that they have."""
+    """Returns moments, with the fraction of a second without trailing zeros."""
     text = pc.replace_substring(written(value.cast(pa.timestamp("us"))), " ", "T", max_replacements=1)
     return between('"', text, 'Z"' if value.type.tz else '"')
 
@@ -284,7 +284,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 
 def between(before: str, texts: pa.Array, behind: str) -> pa.Array:
-    """Returns texts with others around them."""
+    """Returns texts with a prefix and a suffix."""
     return pc.binary_join_element_wise(before, texts, behind, "")
 
 

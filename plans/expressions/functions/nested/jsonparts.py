@@ -1,6 +1,6 @@
-"""The parts of JSON texts: elements of arrays, members of objects, and whether something is among them.
+"""The parts of JSON texts: elements of arrays, members of objects, and containment.
 
-Texts of JSON are read once per distinct text. A text that says nothing has no parts: NULL.
+JSON texts are parsed once per distinct text. An invalid text has no parts: NULL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MEMBERS = array_of(struct_of(["key", "value"], ["string", "string"]))
 
 
 def _read(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns an evaluator of what is made of what a text says; NULL if it says nothing."""
+    """Returns an evaluator that applies `make` to the parsed text; NULL if the text is invalid."""
 
     def evaluate(text: str, *others: str) -> Any:
         try:
@@ -43,7 +43,7 @@ def _named(plain: bool) -> Callable[[Any], Any]:
 
 
 def _flat(value: Any) -> Any:
-    """Returns the elements of an array by their places, or the members of an object by their names."""
+    """Returns the elements of an array with their positions, or the members of an object with their names."""
     pairs: list[tuple[str | None, int | None, Any]] = []
     pairs += [(None, place, one) for place, one in enumerate(value)] if isinstance(value, list) else []
     pairs += [(name, None, one) for name, one in value] if isinstance(value, tuple) else []
@@ -71,7 +71,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _within(part: Any, value: Any) -> bool:
-    """Returns whether a value of JSON contains a part, as `@>` of PostgreSQL does."""
+    """Returns whether a JSON value contains a part, as `@>` of PostgreSQL does."""
     if isinstance(part, tuple):
         found = dict(value) if isinstance(value, tuple) else None
         return found is not None and all(name in found and _within(one, found[name]) for name, one in part)

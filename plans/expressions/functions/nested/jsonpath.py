@@ -1,7 +1,7 @@
-"""GET_JSON_OBJECT: what stands at a path of a JSON text, as Spark tells it.
+"""GET_JSON_OBJECT: the value at a path of a JSON text, as in Spark.
 
-Values are written again without spaces, strings without their quotes; what is missing, null or no JSON is NULL. Names
-that an object has twice stay twice. Evaluated once per distinct text.
+Values are written again without spaces, and strings without their quotes. A missing value, null or an invalid text
+gives NULL. Repeated names of an object stay. Evaluated once per distinct text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HALF = re.compile("[\ud800-\udfff]")  # of a pair of UTF-16, without the other:
 
 
 class _Object(tuple[tuple[str, Any], ...]):
-    """The members of a JSON object, in order, names repeated."""
+    """The members of a JSON object, in order, including repeated names."""
 
 
 def _refused(text: str) -> Any:
@@ -39,7 +39,7 @@ _READER = json.JSONDecoder(
 
 @cache
 def steps(path: str) -> tuple[str | int, ...] | None:
-    """Returns the names and places of a path like `$.a[0].b`; None if it has anything else."""
+    """Returns the names and indexes of a path like `$.a[0].b`, or None if it has anything else."""
     if path[:1] != "$":
         return None
     found: list[str | int] = []
@@ -63,8 +63,8 @@ def _gives(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def members(text: str) -> Any:
-    """Returns what a JSON text says: the members of an object are a tuple of names and values. ValueError if it says
-    nothing."""
+    """Returns the value of a JSON text. The members of an object are a tuple of names and values. Raises ValueError if
+    the text is invalid."""
     try:
         return _READER.raw_decode(text.lstrip(" \t\r\n"))[0]
     except RecursionError:
@@ -81,7 +81,7 @@ def _found(text: str, path: str) -> str | None:
 
 
 def _at(value: Any, path: tuple[str | int, ...], plain: bool = True) -> str | None:
-    """Returns what stands at a path; `plain`: a string without its quotes, and null as nothing."""
+    """Returns the text of the value at a path. `plain`: a string without its quotes, and null as None."""
     if not path:
         return value if plain and isinstance(value, str) else _written(value)
     step, rest = path[0], path[1:]
@@ -94,7 +94,7 @@ def _at(value: Any, path: tuple[str | int, ...], plain: bool = True) -> str | No
 
 
 def _part(text: str, path: str) -> str | None:
-    """Returns what stands at a path as JSON."""
+    """Returns the value at a path as JSON."""
     try:
         found = _at(members(text), steps(path) or (), False)
     except ValueError:
@@ -113,14 +113,14 @@ def _written(value: Any) -> str:
 
 
 def rewritten(value: Any, plain: bool) -> str | None:
-    """Returns a part of JSON as a text; `plain`: a string without its quotes, and null as None. None for halves of
-    characters that no text has."""
+    """Returns a JSON value as a text. `plain`: a string without its quotes, and null as None. Returns None for halves
+    of surrogate pairs, which no text can contain."""
     found = None if plain and value is None else _at(value, (), plain)
     return None if found is None or _HALF.search(found) else found
 
 
 def quoted(text: str) -> str:
-    """Returns a text as JSON has it, as Spark writes it."""
+    """Returns a text as a JSON string, as Spark writes it."""
     plain = _HALF.sub(lambda one: f"\\u{ord(one[0]):x}", json.dumps(text, ensure_ascii=False))
     return _ESCAPED.sub(lambda one: "\\u" + one[1][1:].upper() if one[1][0] == "u" else one[0], plain)
 

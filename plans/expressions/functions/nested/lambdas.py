@@ -1,6 +1,6 @@
-"""Functions of functions: the elements of all arrays are one column, over which the body is evaluated at once.
+"""Higher-order functions: the elements of all arrays are one column, over which the body is evaluated at once.
 
-What the body reads of the row around an element is repeated for each of its elements. No step is taken per row.
+Values of the row that the body reads are repeated for each of its elements. There is no per-row Python.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from plans.nested import ARRAY, MAP, Parts, array_of
 
 
 def _over(body: Any, given: Sequence[pa.Array], outer: Sequence[pa.Array], rows: np.ndarray) -> pa.Array:
-    """Returns the values of a body: one per element, `given` its parameters and `rows` the row of each element."""
+    """Returns the values of a body, one per element. `given` are its parameters, and `rows` is the row of each
+    element."""
     columns = {place(number): values for number, values in enumerate(given)}
     taken = pa.array(rows)
     for number, values in enumerate(outer, len(given)):
@@ -33,12 +34,12 @@ def _over(body: Any, given: Sequence[pa.Array], outer: Sequence[pa.Array], rows:
 
 
 def _arrays(evaluate: Callable[..., pa.Array]) -> Callable[..., Any]:
-    """Returns an evaluator of arrays alone."""
+    """Returns an evaluator that receives all arguments as arrays."""
     return lambda type_, body, *values: on_arrays(lambda *arrays: evaluate(type_, body, *arrays), *values)
 
 
 def _of_elements(body: Any, value: pa.Array, outer: Sequence[pa.Array]) -> pa.Array:
-    """Returns the values of a body over the elements of arrays and their places."""
+    """Returns the values of a body over the elements of arrays and their positions."""
     sizes, elements = elements_of(value)
     given = [elements, pa.array(places_of(sizes).astype(np.int32))]
     return _over(body, given, outer, rows_of(sizes))
@@ -87,8 +88,8 @@ def _zip(type_: pa.DataType, body: Any, left: pa.Array, right: pa.Array, *outer:
 
 
 def _reduce(type_: pa.DataType, body: Any, value: pa.Array, start: pa.Array, *outer: pa.Array) -> pa.Array:
-    """Goes through all arrays at once, one element of each in a step, the longest first: those that have ended are
-    behind those that go on. O(elements), and one step per element of the longest."""
+    """Reduces all arrays at once, one element of each per step, the longest first, so that finished arrays follow
+    unfinished ones. O(elements), and one step per element of the longest array."""
     sizes, elements = elements_of(value)
     firsts, order = np.cumsum(sizes) - sizes, np.argsort(-sizes, kind="stable")
     longer = np.searchsorted(-sizes[order], -np.arange(int(sizes.max(initial=0))), "left")  # how many go on at a step
@@ -102,10 +103,10 @@ def _reduce(type_: pa.DataType, body: Any, value: pa.Array, start: pa.Array, *ou
 
 
 def _sort(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> pa.Array:
-    """Returns arrays in the order that the body says of two elements: below 0, 0 or above 0. Equal ones stay in order.
+    """Returns arrays sorted by a comparator: the body is below 0, 0 or above 0 for two elements. The sort is stable.
 
-    The pairs of all arrays that one step of Batcher's odd-even merge sort compares are compared at once: O(n log^2 n)
-    comparisons, in O(log^2 n) steps of the longest array. NULL where a comparison is.
+    One step of Batcher's odd-even merge sort compares the pairs of all arrays at once: O(n log^2 n) comparisons, in
+    O(log^2 n) steps of the longest array. The result is NULL where a comparison is NULL.
     """
     sizes, elements = elements_of(value)
     firsts, longest = np.cumsum(sizes) - sizes, int(sizes.max(initial=0))
@@ -125,7 +126,7 @@ def _sort(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> p
 
 
 def _merges(count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields the places that each step of the sort compares, the lower ones and the higher ones."""
+    """Yields the positions that each step of the sort compares, the lower and the higher ones."""
     block = 1
     while block < count:
         apart = block
@@ -162,7 +163,7 @@ def _map_filter(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array
 
 
 def _map_zip(type_: pa.DataType, body: Any, left: pa.Array, right: pa.Array, *outer: pa.Array) -> pa.Array:
-    """Puts the entries of both maps into one order: of a key that both have, the two stand side by side."""
+    """Sorts the entries of both maps together. The entries of a common key are adjacent."""
     there = validity(left) & validity(right)
     sides = [_entries(where(there, side)) for side in (left, right)]
     rows = np.concatenate([rows_of(sizes) for sizes, _, _ in sides])

@@ -1,4 +1,4 @@
-"""Functions of the bits of whole numbers, as two's complements of their type."""
+"""Functions of the bits of integers, in two's complement of their type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MASK = 2**64 - 1
 
 
 def _known(value: Any) -> Any:
-    """Returns whole numbers, NULL for the one that is no value of a BIGINT here."""
+    """Returns integers, with NULL for the integer that is not a value of BIGINT here."""
     if value.type != pa.int64():
         return value
     return pc.if_else(pc.equal(value, pa.scalar(RESERVED, value.type)), pa.scalar(None, value.type), value)
@@ -42,7 +42,7 @@ def _of_both(compute: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _shifted(left: bool, signed: bool, type_: pa.DataType, value: Any, count: Any) -> Any:
-    """Returns the bits moved by a count modulo the width of the type."""
+    """Returns the bits shifted by a count modulo the width of the type."""
 
     def shift(array: pa.Array, counts: pa.Array) -> pa.Array:
         width = type_.bit_width

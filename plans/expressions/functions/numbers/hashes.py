@@ -1,6 +1,6 @@
-"""HASH and XXHASH64: Spark's hashes of several values, of which each begins with the hash of those before it.
+"""HASH and XXHASH64: Spark's hashes of several values, in which the hash of a value is the seed of the next one.
 
-Numbers and times are hashed column by column, texts, bytes and wide decimals once per distinct value.
+Numbers and times are hashed column by column; texts, bytes and wide decimals once per distinct value.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _P1, _P2, _P3, _P4, _P5 = (
 
 
 def _left(value: Any, by: int, width: int) -> Any:
-    """Returns words whose bits are moved round to the left."""
+    """Returns words whose bits are rotated to the left."""
     if isinstance(value, int):
         return (value << by | value >> (width - by)) & (2**width - 1)
     return value << value.dtype.type(by) | value >> value.dtype.type(width - by)
 
 
 class _Murmur:
-    """MurmurHash3 of 32 bits, as Spark has it: of the bytes behind the last whole word, each is a word."""
+    """MurmurHash3 of 32 bits, with Spark's variant: each byte after the last whole word is hashed as a word."""
 
     word, result = np.uint32, np.int32
 
@@ -244,7 +244,7 @@ def _hash(kind: type[_Murmur] | type[_XX]) -> Callable[..., Any]:
 
 
 def _hashed(kind: type[_Murmur] | type[_XX], value: pa.Array, seed: np.ndarray) -> np.ndarray:
-    """Returns the hashes of values, of which each begins with a `seed`; anything where there is NULL."""
+    """Returns the hashes of values, each with a `seed`. The result for NULL is arbitrary."""
     type_ = value.type
     if pa.types.is_decimal(type_):
         if type_.precision <= ONE_WORD_DIGITS:

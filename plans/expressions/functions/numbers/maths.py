@@ -1,4 +1,4 @@
-"""Functions of doubles that NumPy has: roots, angles, hyperbolic functions; factorials and buckets."""
+"""Functions of doubles from NumPy: roots, trigonometric and hyperbolic functions; also factorials and buckets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST = 2**63
 
 
 def _on_doubles(compute: Callable[..., np.ndarray]) -> Callable[..., Any]:
-    """Returns an evaluator by a function of NumPy's; NULL where an argument is NULL."""
+    """Returns an evaluator from a NumPy function; NULL where an argument is NULL."""
 
     def tell(*arrays: pa.Array) -> pa.Array:
         with np.errstate(all="ignore"):
@@ -36,7 +36,7 @@ def _log1p(type_: pa.DataType, value: Any) -> Any:
 
 
 def _bucket(value: float, low: float, high: float, count: int) -> int | None:
-    """Returns the number of the bucket, 0 below all of them, one more than their number above."""
+    """Returns the number of the bucket: 0 below all buckets, and one more than their number above."""
     finite = math.isfinite(low) and math.isfinite(high)
     if count <= 0 or count == _LARGEST - 1 or math.isnan(value) or low == high or not finite:
         return None

@@ -36,7 +36,7 @@ def _signed(name: str) -> Callable[[Sequence[str], Sequence[Any]], str]:
 
 
 def _above_zero(value: Any) -> Any:
-    """Returns the value, NULL where it has no logarithm."""
+    """Returns the value, with NULL where it has no logarithm."""
     return pc.if_else(pc.less_equal(value, 0.0), pa.scalar(None, pa.float64()), value)
 
 
@@ -47,7 +47,7 @@ def _logarithm(base: Any, value: Any = None) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """Returns Java's power: NaN where C gives 1 for an exponent of NaN, or for an infinite one of 1 and -1."""
+    """Returns Java's power: NaN where C returns 1 for an exponent of NaN, or for an infinite exponent of 1 and -1."""
     found = pc.power(base, exponent)
     unsure = pc.or_(pc.is_nan(exponent), pc.and_(pc.equal(pc.abs(base), 1.0), pc.is_inf(exponent)))
     return pc.if_else(unsure, pa.scalar(float("nan")), found)
@@ -79,7 +79,7 @@ def _extreme(greatest: bool) -> Callable[..., Any]:
 def _quotient(left: Any, right: Any) -> Any:
     """Returns DIV: the quotient without its fraction."""
     right = pc.if_else(pc.equal(right, 0), pa.scalar(None, pa.int64()), right)
-    minus = pc.equal(right, -1)  # of the least BIGINT it would not fit; that one is no value here
+    minus = pc.equal(right, -1)  # the least BIGINT would overflow, but is not a value here
     return pc.if_else(minus, pc.negate(left), pc.divide(left, pc.if_else(minus, pa.scalar(1, pa.int64()), right)))
 
 

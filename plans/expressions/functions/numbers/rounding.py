@@ -1,7 +1,8 @@
-"""ROUND, BROUND, FLOOR and CEIL of whole columns, as Spark's.
+"""ROUND, BROUND, FLOOR and CEIL on whole columns, as in Spark.
 
-Spark rounds a double by its shortest decimal form: ROUND(2.675, 2) is 2.68 although the double lies below. The scaled
-double tells the result except near ties and beyond 2^52; those values are rounded in decimal, once per distinct value.
+Spark rounds a double by its shortest decimal form: ROUND(2.675, 2) is 2.68 although the double is less. The scaled
+double determines the result except near ties and beyond 2^52. Those values are rounded in decimal, once per distinct
+value.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from plans.types import decimal_parts
 
 _EXACT = decimal.Context(prec=1000, rounding=decimal.ROUND_HALF_UP)
 _WHOLE = 2.0**52
-_NEAR, _PART = 1e-6, 2.0**-50  # how far from a tie a scaled double must be, which errs by 2^-53 of its size
+_NEAR, _PART = 1e-6, 2.0**-50  # the least distance from a tie; a scaled double errs by 2^-53 of its size
 _SAFE = 2.0**45
 _LARGEST = 2.0**63
 _TOO_LARGE, _BEYOND = "a result that does not fit the type", "a DOUBLE beyond the BIGINTs"
@@ -46,8 +47,8 @@ def _rounder(even: bool, digits_of: Callable[[float], str] = repr) -> Callable[.
 
 
 def rounded_doubles(value: pa.Array, digits: int, even: bool, digits_of: Callable[[float], str]) -> pa.Array:
-    """Returns doubles rounded to `digits` places after the point, ties of what `digits_of` says of a double away from
-    zero or to even ones. O(n)."""
+    """Returns doubles rounded to `digits` decimal places. Ties of the text `digits_of` a double are rounded away from
+    zero or to even. O(n)."""
     given = words(value, np.float64)
     if abs(digits) > 15:
         found, sure = given.copy(), ~np.isfinite(given)
@@ -81,7 +82,7 @@ def _in_decimal(value: float, written: str, digits: int, rounding: str) -> float
 
 
 def _whole(value: pa.Array, zeros: int, even: bool) -> pa.Array:
-    """Returns whole numbers rounded to a multiple of a power of ten; NULL where that does not fit the type."""
+    """Returns integers rounded to a multiple of a power of ten; NULL where the result does not fit the type."""
     type_ = value.type
     if zeros > 19:
         return pc.if_else(pc.is_valid(value), pa.scalar(0, type_), pa.scalar(None, type_))
@@ -103,7 +104,8 @@ def _whole(value: pa.Array, zeros: int, even: bool) -> pa.Array:
 
 
 def _bound(mode: str) -> Callable[..., Any]:
-    """Returns FLOOR or CEIL: doubles beyond a BIGINT give NULL, NaN gives 0, as Java's conversion does."""
+    """Returns the evaluator of FLOOR or CEIL: doubles beyond BIGINT give NULL, and NaN gives 0, as in Java's
+    conversion."""
 
     def evaluate(type_: pa.DataType, value: Any) -> Any:
         if pa.types.is_decimal(value.type):

@@ -1,4 +1,4 @@
-"""Texts and bytes in other alphabets: character numbers, bases, charsets, URLs."""
+"""Encodings of texts and bytes: character numbers, number bases, charsets, URLs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _URL_PARTS = ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY", "
 
 
 def _of_number(number: int) -> str:
-    """Returns the character of a number modulo 256; none of a negative one."""
+    """Returns the character of a number modulo 256, or an empty text for a negative number."""
     return "" if number < 0 else chr(number & 0xFF)
 
 
@@ -45,7 +45,7 @@ def _unhex(text: str) -> bytes | None:
 
 
 def _unbase64(text: str) -> bytes | None:
-    """Returns the bytes of a text, in which Java's MIME decoder passes over what is no sign of the alphabet."""
+    """Returns the bytes of a Base64 text. Like Java's MIME decoder, it skips characters outside of the alphabet."""
     data, mark, rest = text.encode().partition(b"=")
     plain = _NOT_BASE64.sub(b"", data)
     last = len(plain) % 4
@@ -94,7 +94,8 @@ def _based(number: int, base: int) -> str:
 
 
 def _conv(text: str, source: int, target: int) -> str | None:
-    """Returns CONV: digits up to the first that is none, as 64 bits without a sign; with one in a negative base."""
+    """Returns CONV: the digits up to the first invalid character, as an unsigned 64-bit number; signed for a negative
+    base."""
     text = text.strip(" ")
     if not 2 <= source <= 36 or not 2 <= abs(target) <= 36 or not text:
         return None

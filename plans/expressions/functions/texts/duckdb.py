@@ -1,4 +1,4 @@
-"""Texts of DuckDB: doubles as C writes them, JSON with plain moments and numbers, and the types of JSON."""
+"""Texts in DuckDB's format: doubles as in C, JSON with plain moments and numbers, and the types of JSON."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from plans.expressions.functions.function import function
 from plans.expressions.functions.nested.json import Style, any_value, between, writer
 from plans.expressions.functions.nested.jsonpath import members
 
-_SHORT = 18  # digits of the decimals that JSON has as doubles
+_SHORT = 18  # digits of the decimals that JSON stores as doubles
 _EXPONENT = re.compile(r"e([+-])0*")
-_LEAST, _MOST = 1e-6, 1e21  # between which JavaScript writes doubles without an exponent
+_LEAST, _MOST = 1e-6, 1e21  # JavaScript writes doubles between these without an exponent
 _UNSIGNED = 2**64
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _number(value: float) -> str:
-    """Returns a double as JavaScript writes it, whole numbers with `.0`."""
+    """Returns a double as JavaScript writes it, with `.0` for integers."""
     text = repr(value)
     if text in _SPECIAL:
         return _SPECIAL[text]
@@ -47,7 +47,7 @@ def _moments(value: pa.Array) -> pa.Array:
 
 
 def _kind(text: str) -> str | None:
-    """Returns the type of a value of JSON; None if the text says none."""
+    """Returns the type of a JSON value, or None if the text is invalid."""
     try:
         value = members(text)
     except ValueError:

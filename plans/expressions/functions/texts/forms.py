@@ -1,4 +1,4 @@
-"""Texts in other forms: numbers with commas, PRINTF, masks, quotes, base 32, what JSON has at its top."""
+"""Texts in other formats: numbers with commas, PRINTF, masks, quotes, base 32, and the top level of JSON."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from plans.expressions.functions.function import function
 from plans.expressions.functions.nested.jsonpath import members
 
 _EXACT = Context(prec=1_200)
-_MOST_PLACES = 340  # of a DOUBLE there are no more
+_MOST_PLACES = 340  # a DOUBLE has no more
 
 
 def _with_commas(value: Any, places: int) -> str | None:
-    """Returns a number with a comma before each three digits, rounded to so many places, ties to the even digit."""
+    """Returns a number with thousands separators, rounded half even to a number of decimal places."""
     if places < 0:
         return None
     if isinstance(value, float):
@@ -45,7 +45,7 @@ def _places(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 SPEC = re.compile(r"%([-0+,]*)(\d{0,4})(?:\.(\d{1,3}))?([sdfxXo])")
-"""What FORMAT_STRING reads of a pattern of Java's beside plain text, `%%` and `%n`."""
+"""The format specifiers that FORMAT_STRING supports, besides plain text, `%%` and `%n`."""
 
 
 def _piece(types: Sequence[str], values: Sequence[Any]) -> str:
@@ -85,7 +85,7 @@ def _formatted(spec: str, value: Any, type_: str = "") -> str:
     if "0" in flags and len(text) < width:
         sign = text[:1] if text[:1] in "+-" else ""
         return sign + text[len(sign) :].rjust(width - len(sign), "0")
-    missing = " " * (width - len(text.encode("utf-16-le")) // 2)  # Java counts so
+    missing = " " * (width - len(text.encode("utf-16-le")) // 2)  # as Java counts
     return text + missing if "-" in flags else missing + text
 
 
@@ -111,7 +111,7 @@ def _masked(type_: pa.DataType, text: Any, *signs: Any) -> Any:
 
 
 _NONE = "''"
-"""What stands for no character."""
+"""Represents no character."""
 
 
 def _quoted(text: str) -> str:

@@ -24,7 +24,7 @@ _JAVA = (
     "Also `x RLIKE y`. Java's regular expressions, without look-around, back-references, possessive quantifiers, named "
     "groups and operations on classes. Matched in linear time. `\\b` knows ASCII's letters, as in Java 19 and later."
 )
-_NOWHERE = r"\z."  # behind the end there is nothing
+_NOWHERE = r"\z."  # matches nowhere
 _REPLACEMENT = re.compile(r"\\(.)|\$(\d)|([\\$])|([^\\$]+)", re.DOTALL)
 
 
@@ -42,7 +42,7 @@ def _pattern_type(type_: str) -> Callable[[Sequence[str], Sequence[Any]], str]:
 
 
 def _exact(name: str, pattern: str) -> Regex:
-    """Returns a pattern whose match is told, not only that there is one."""
+    """Returns a pattern whose match is extracted, not only tested."""
     regex = translated(pattern)
     if regex.inner:
         raise PlanError(
@@ -53,7 +53,7 @@ def _exact(name: str, pattern: str) -> Regex:
 
 
 def _matching(name: str, pattern: str) -> Regex:
-    """Returns a pattern that matches some character each time."""
+    """Returns a pattern that never matches the empty text."""
     regex = _exact(name, pattern)
     if regex.empty or regex.tail:
         raise PlanError(
@@ -98,8 +98,8 @@ def _extracted(type_: pa.DataType, value: Any, pattern: Any, group: Any = None) 
 
 
 def _all_extracted(type_: pa.DataType, value: Any, pattern: Any, group: Any = None) -> Any:
-    """Puts a sign that no text has before and behind what is wanted of each match, and splits there: what stands at odd
-    places is wanted."""
+    """Encloses the wanted part of each match in a character that no text contains, and splits there: the parts at odd
+    positions are the result."""
     number = 1 if group is None else group.as_py()
     wanted = translated(pattern.as_py()).capturing(number).replace("?P<g>", "", 1)
 
@@ -115,14 +115,14 @@ def _all_extracted(type_: pa.DataType, value: Any, pattern: Any, group: Any = No
 
 
 def _signs_outside(array: pa.Array) -> Iterator[str]:
-    """Yields characters of no meaning that stand in none of the texts."""
+    """Yields private-use characters that occur in none of the texts."""
     for sign in map(chr, range(0xF0000, 0xFFFFE)):
         if not pc.any(pc.match_substring(array, sign)).as_py():
             yield sign
 
 
 def _placed(type_: pa.DataType, value: Any, pattern: Any) -> Any:
-    """Returns the number of the character at which the first match begins."""
+    """Returns the position of the character at which the first match begins."""
     text = translated(pattern.as_py()).whole
 
     def place(array: pa.Array) -> pa.Array:
@@ -137,7 +137,7 @@ def _placed(type_: pa.DataType, value: Any, pattern: Any) -> Any:
 
 
 def _replace_type(name: str, first: bool = False) -> Callable[[Sequence[str], Sequence[Any]], str]:
-    """Returns the type of REGEXP_REPLACE; with the `first` match alone, it may be of the empty text."""
+    """Returns the type function of REGEXP_REPLACE. If only the `first` match is replaced, it may be empty."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
         if values[1] is not None:
@@ -158,7 +158,7 @@ def _replace_type(name: str, first: bool = False) -> Callable[[Sequence[str], Se
 
 
 def _replacement(text: str, groups: int) -> str:
-    """Returns Java's replacement text in RE2's words: $1 is a group, a backslash takes what follows as it is."""
+    """Translates Java's replacement text for RE2: $1 is a group, and a backslash escapes the next character."""
     out, at = [], 0
     while at < len(text):
         part = _REPLACEMENT.match(text, at)
@@ -175,12 +175,12 @@ def _replacement(text: str, groups: int) -> str:
 
 
 def _replaced(most: int | None) -> Callable[..., Any]:
-    """Returns an evaluator that replaces at most so many matches of each text."""
+    """Returns an evaluator that replaces at most `most` matches in each text."""
 
     def replace(type_: pa.DataType, value: Any, pattern: Any, new: Any) -> Any:
         regex = translated(pattern.as_py())
         text, new = regex.text, _replacement(new.as_py(), len(regex.groups))
-        if regex.tail:  # the line's end is none of what is replaced
+        if regex.tail:  # the line's end is not replaced
             text, new = f"(?:{text})({LINE_END})\\z", f"{new}\\{len(regex.groups) + 1}"
         return pc.replace_substring_regex(readable(value), text, new, max_replacements=most)
 
@@ -188,7 +188,7 @@ def _replaced(most: int | None) -> Callable[..., Any]:
 
 
 def _like(text: str, pattern: str, escape: str) -> bool | None:
-    """Returns whether a text matches a pattern of LIKE; None where the pattern does not end behind its escape."""
+    """Returns whether a text matches a LIKE pattern, or None if the pattern ends with its escape character."""
     regex = _of_like(pattern, escape or None)
     return None if regex is None else regex.match(text) is not None
 

@@ -1,7 +1,7 @@
-"""Numbers as texts by a picture of their digits, as PostgreSQL and Oracle write and read them: `FM999,990.00`.
+"""Number pictures of PostgreSQL and Oracle, which format and parse numbers: `FM999,990.00`.
 
-`9` is a digit or, in front, a space; from the first `0` on, zeros are written. FM leaves out the spaces, and the zeros
-that a `9` behind the point stands for.
+`9` is a digit, or a leading space; zeros are written from the first `0` on. FM omits the spaces, and the trailing zeros
+of a `9` after the decimal point.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _MOST = 100
 
 
 class Picture(NamedTuple):
-    """`sign`: where the sign is, `S` in front, `s` or `MI` behind, `PR` in angle brackets, '' in front if it is below
-    0; `places`: the digits behind the point, None if it has none."""
+    """`sign`: the position of the sign: `S` in front, `s` or `MI` at the end, `PR` in angle brackets, '' in front of
+    negative numbers; `places`: the digits after the decimal point, None if there is none."""
 
     bare: bool
     dollar: bool
@@ -34,7 +34,7 @@ class Picture(NamedTuple):
 
 @cache
 def picture(pattern: str) -> Picture:
-    """Returns what a pattern says. PlanError if it says something else."""
+    """Parses a picture. Raises PlanError if the pattern is not supported."""
     found = _PICTURE.fullmatch(pattern.strip())
     if found is None or not (found[4] or found[5]) or (found[2] and found[6]) or len(pattern) > _MOST:
         raise PlanError(
@@ -68,7 +68,7 @@ def _written(value: Any, pattern: str) -> str | None:
 
 
 def _whole(shape: Picture, digits: str, room: int) -> str:
-    """Returns the digits before the point, with the spaces in front of them."""
+    """Returns the digits before the decimal point, with leading spaces."""
     made, at, begun = "", 0, False
     for sign in shape.whole:
         if sign == ",":
@@ -94,7 +94,7 @@ def _signed(shape: Picture, text: str, below: bool, pad: str) -> str:
 
 
 def _read(text: str, pattern: str) -> Decimal | None:
-    """Returns the number that a text says by a picture; None if it says none, or has more digits."""
+    """Returns the number in a text by a picture, or None if the text does not match, or has more digits."""
     shape = picture(pattern)
     match = _NUMBER.fullmatch(text.strip())
     if match is None or bool(match[2]) > shape.dollar:
@@ -113,7 +113,7 @@ _SIGNS = {
     "": (("", ""), ("-", "")), "S": (("", ""), ("-", ""), ("+", "")), "PR": (("", ""), ("<", ">")),
     **dict.fromkeys(("s", "MI"), (("", ""), ("", "-"), ("", "+"))),
 }  # fmt: skip
-"""What may stand before and behind the digits."""
+"""The texts that may precede and follow the digits."""
 
 
 _NUMBER = re.compile(r"([-+<]?)(\$?)([0-9,]*)(?:\.([0-9]*))?([-+>]?)")

@@ -1,8 +1,8 @@
-"""Java's regular expressions, as far as RE2 (Arrow's) means the same by them.
+"""Translates Java's regular expressions to RE2 (Arrow's), as far as RE2 gives them the same meaning.
 
-What both read alike is passed on; what only Java has (look-around, back-references, possessive quantifiers and atomic
-groups, set operations in classes) or what they read differently is refused with its name. RE2 takes time linear in the
-text, whatever the pattern.
+A construct with the same meaning in both is passed on. A construct that only Java has (look-around, back-references,
+possessive quantifiers and atomic groups, set operations in classes), or that has another meaning in RE2, is rejected by
+name. RE2 takes time linear in the text for every pattern.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIGNS = {"t": r"\t", "n": r"\n", "r": r"\r", "f": r"\f", "a": r"\a", "e": r"\x{
 _PLACES = {"A": r"\A", "z": r"\z"}
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 LINE_END = rf"(?:\r\n|[{_LINE_ENDS}])?"
-"""What may stand behind the place that $ names."""
+"""The line end that may follow the position matched by $."""
 _END = rf"(?:{LINE_END}\z)"
 _COUNT = re.compile(r"\{(\d{1,4})(,(\d{0,4}))?\}")
 _BEHIND_END = re.compile(r"\)*(?:\||\Z)")
@@ -39,10 +39,10 @@ _POSIX = {
 
 @dataclass(frozen=True)
 class Regex:
-    """A pattern in RE2's words.
+    """A pattern in RE2's syntax.
 
-    `groups`: where its groups open in the text. `tail`: it ended in $, which the text lacks. `inner`: it has a $
-    elsewhere, which takes the line's end with it. `empty`: it matches the empty text.
+    `groups`: the positions at which its groups open in the text. `tail`: it ended in $, which is removed from the text.
+    `inner`: it has a $ elsewhere, which also consumes the line end. `empty`: it matches the empty text.
     """
 
     text: str
@@ -57,7 +57,7 @@ class Regex:
         return f"(?:{self.text}){_END}" if self.tail else self.text
 
     def capturing(self, group: int) -> str:
-        """Returns the pattern with only that group captured, under the name `g`; 0 is all of it."""
+        """Returns the pattern with only that group captured, under the name `g`. Group 0 is the whole pattern."""
         out, last = [], 0
         for number, place in enumerate(self.groups, start=1):
             out.append(self.text[last : place + 1] + ("?P<g>" if number == group else "?:"))
@@ -69,12 +69,12 @@ class Regex:
 
 @cache
 def translated(pattern: str) -> Regex:
-    """Returns the pattern for RE2; PlanError if Java and RE2 could read it differently."""
+    """Returns the pattern for RE2. Raises PlanError if Java and RE2 may read it differently."""
     return _Reader(pattern).regex()
 
 
 class _Reader:
-    """Reads a pattern of Java's from left to right."""
+    """A parser of Java's patterns, from left to right."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -106,7 +106,7 @@ class _Reader:
         return sum(map(len, self.out))
 
     def alternatives(self, depth: int) -> bool:
-        """Reads up to the end or a closing parenthesis; whether it may match nothing."""
+        """Parses up to the end or a closing parenthesis. Returns whether the pattern may match the empty text."""
         if depth > 50:
             raise self.refused("more than 50 nested groups")
         some, this, branches = False, True, False
@@ -124,7 +124,7 @@ class _Reader:
         return some or this
 
     def repeated(self, depth: int) -> bool:
-        """Reads one element and its quantifier; whether it may match nothing."""
+        """Parses one element and its quantifier. Returns whether it may match the empty text."""
         fixed = self.pattern[self.at] in "^$" or self.pattern.startswith(("\\b", "\\B", "\\A", "\\z", "\\Z"), self.at)
         empty = self.element(depth)
         sign = self.pattern[self.at : self.at + 1]
@@ -156,7 +156,7 @@ class _Reader:
         return empty
 
     def element(self, depth: int) -> bool:
-        """Reads one element; whether it matches nothing."""
+        """Parses one element. Returns whether it matches the empty text."""
         sign = self.pattern[self.at]
         if sign == "(":
             return self.group(depth)
@@ -185,7 +185,7 @@ class _Reader:
         return False
 
     def either_case(self, sign: str) -> str:
-        """Returns a character; with (?i) in both cases, which in Java has letters of ASCII only."""
+        """Returns a character, in both cases with (?i), which affects only ASCII letters in Java."""
         if "i" in self.flags and sign.isascii() and sign.isalpha():
             return f"[{sign.lower()}{sign.upper()}]"
         return _plain(sign)
@@ -237,7 +237,7 @@ class _Reader:
         return False
 
     def sign(self) -> str:
-        """Returns the escaped character here, in RE2's words."""
+        """Returns the escaped character at the current position, in RE2's syntax."""
         sign = self.pattern[self.at + 1 : self.at + 2]
         code = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})").match(self.pattern, self.at + 1)
         if code is not None:
@@ -298,7 +298,7 @@ class _Reader:
         return "".join(letter.swapcase() for letter in letters if first <= letter <= last)
 
     def member(self) -> tuple[str, str]:
-        """Returns what stands next in a class: its text, and the character if it is one."""
+        """Returns the next member of a class: its text, and the character if it is a single one."""
         sign = self.pattern[self.at : self.at + 1]
         if not sign:
             raise self.refused("a [ without its ]")
@@ -319,5 +319,5 @@ class _Reader:
 
 
 def _plain(sign: str) -> str:
-    """Returns a character that stands for itself."""
+    """Returns a literal character."""
     return sign if sign.isalnum() or ord(sign) > 0x7F or sign in " _'\"" else f"\\x{{{ord(sign):02X}}}"

@@ -1,4 +1,4 @@
-"""Functions of the characters of strings, as Spark's: characters are Unicode code points, only spaces are trimmed."""
+"""Spark's functions of the characters of strings: characters are Unicode code points, and only spaces are trimmed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def _trimmed(name: str) -> Callable[..., Any]:
 
 
 def _sliced(value: str, start: int, count: int = 2**31 - 1) -> str:
-    """Returns SUBSTRING: from 1 on, 0 is 1, a negative start counts from the end and may lie before the beginning."""
+    """Returns SUBSTRING: positions count from 1, and 0 is 1. A negative start counts from the end, and may lie before
+    the beginning."""
     first = start - 1 if start > 0 else len(value) + start if start < 0 else 0
     until = min(first + count, 2**31 - 1)
     return value[max(first, 0) : max(until, 0)] if until > first else ""
@@ -76,22 +77,22 @@ def _replaced(type_: pa.DataType, value: Any, old: Any, new: Any = None) -> Any:
 
 
 def _place(wanted: str, text: str, start: int = 1) -> int:
-    """Returns the first place from `start` on, which counts from 1; 0 if there is none. The empty text is at the
-    first."""
+    """Returns the first position, from `start` on and counted from 1, or 0 if there is none. The empty text is at
+    position 1."""
     if start < 1:
         return 0
     return text.find(wanted, start - 1) + 1 if wanted else 1
 
 
 def _located(type_: pa.DataType, wanted: Any, text: Any, start: Any = None) -> Any:
-    """Returns LOCATE; from NULL on there is none, whatever the texts."""
+    """Returns LOCATE. If the start is NULL, the result is 0 for all texts."""
     if start is None:
         return by_distinct(_place, type_, wanted, text)
     return pc.if_else(pc.is_valid(start), by_distinct(_place, type_, wanted, text, start), pa.scalar(0, type_))
 
 
 def _part(text: str, mark: str, number: int) -> str | None:
-    """Returns SPLIT_PART; no part has the number 0, at which Spark stops."""
+    """Returns SPLIT_PART. Number 0 gives None, where Spark fails."""
     parts = text.split(mark) if mark else [text]
     if number == 0:
         return None
@@ -111,7 +112,7 @@ def _padding(left: bool) -> Callable[..., str]:
 
 
 def _limited(name: str, place: int) -> Callable[[Sequence[str], Sequence[Any]], str]:
-    """Returns the type of a string whose length a constant limits."""
+    """Returns the type function of a string whose length is limited by a constant."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
         if values[place] is not None and values[place] > LONGEST:
@@ -131,7 +132,7 @@ def _translated(text: str, old: str, new: str) -> str:
 def _joined(type_: pa.DataType, separator: Any, *values: Any) -> Any:
     def join(mark: pa.Array, *texts: pa.Array) -> pa.Array:
         known = reduce(pc.or_, map(pc.is_valid, texts), pa.repeat(False, len(mark)))
-        first = pc.if_else(known, texts[0] if texts else pa.scalar(None, type_), "")  # Arrow drops rows of NULLs alone
+        first = pc.if_else(known, texts[0] if texts else pa.scalar(None, type_), "")  # Arrow drops rows with only NULLs
         return pc.binary_join_element_wise(first, *texts[1:], mark, null_handling="skip")
 
     return on_arrays(join, separator, *values)

@@ -1,4 +1,4 @@
-"""Functions of texts as words: how they sound, how far apart they are, parts between delimiters."""
+"""Functions of words: phonetic codes, edit distance, parts between delimiters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _LONGEST = 10_000
 
 
 def _soundex(text: str) -> str:
-    """Returns the letter that a word begins with and up to three sounds; a word that begins with no letter itself."""
+    """Returns the first letter of a word and up to three sounds. Returns a word that does not begin with a letter
+    unchanged."""
     if not text or not text[0].isascii() or not text[0].isalpha():
         return text
     code, last = text[0].upper(), _SOUNDS[text[0].upper()]
@@ -40,7 +41,8 @@ def _upper(sign: str) -> str:
 
 
 def _distance(left: str, right: str, most: int | None = None) -> int:
-    """Returns the least number of characters to insert, delete or replace; -1 if that is more than `most`."""
+    """Returns the least number of insertions, deletions and replacements of characters, or -1 if it is more than
+    `most`."""
     row = list(range(len(right) + 1))
     for place, sign in enumerate(left, 1):
         before, row[0] = row[0], place
@@ -54,7 +56,8 @@ def _titled(text: str) -> str:
 
 
 def _titled_words(text: str, signs: str | None = None) -> str:
-    """Returns words with a capital in front, which end at some signs, or at all but letters and digits."""
+    """Returns the text with words capitalized. Words end at the characters in `signs`, by default at all but letters
+    and digits."""
     words = _WORD if signs is None else re.compile(f"[^{re.escape(signs)}]+" if signs else ".+", re.DOTALL)
     return words.sub(lambda word: word[0][:1].upper() + word[0][1:].lower(), text)
 
@@ -63,7 +66,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def _overlaid(text: str, new: str, start: int, count: int = -1) -> str:
-    """Returns OVERLAY: `new` in place of `count` characters from `start` on, of as many as it has if that is < 0."""
+    """Returns OVERLAY: replaces `count` characters from `start` by `new`; if `count` < 0, as many as `new` has."""
     behind = start + (len(new) if count < 0 else count)
     return _sliced(text, 1, start - 1) + new + _sliced(text, behind)
 
@@ -75,7 +78,8 @@ def _sliced(text: str, start: int, count: int = 2**31 - 1) -> str:
 
 
 def _before(text: str, mark: str, count: int) -> str:
-    """Returns SUBSTRING_INDEX: what stands before the count-th mark, from the end if the count is negative."""
+    """Returns SUBSTRING_INDEX: the text before the count-th mark, or, for a negative count, the text after it from the
+    end."""
     if not mark or not count:
         return ""
     parts = text.split(mark)
@@ -90,7 +94,7 @@ def _in_set(text: str, listed: str) -> int:
 
 
 def _nth(text: str, mark: str, place: int) -> str | None:
-    """Returns Flink's SPLIT_INDEX: the part at a place that counts from 0; NULL if there is none."""
+    """Returns Flink's SPLIT_INDEX: the part at a position that counts from 0, or None if there is none."""
     parts = text.split(mark) if mark else [text]
     return parts[place] if 0 <= place < len(parts) else None
 
@@ -103,7 +107,7 @@ def _luhn(text: str) -> bool:
 
 
 def _chosen(type_: pa.DataType, number: Any, *values: Any) -> Any:
-    """Returns ELT: the value at a place; NULL outside of them."""
+    """Returns ELT: the value at a position, or NULL if there is none."""
     found: Any = pa.scalar(None, type_)
     for place, value in enumerate(values, 1):
         found = pc.if_else(pc.fill_null(pc.equal(number, place), False), value, found)
