@@ -1,10 +1,11 @@
-"""Tables and rates as a command line gives them.
+"""Parses tables and rates of a command line.
 
-A table: `R(a int64, b string key, c int64 not null, d decimal(9,2) rounded)`. A column that alone identifies a row is
-marked `key`; several columns marked `key` are one key together. Behind the parenthesis stands `distinct` where no row
-occurs twice, and `enforced` behind all that has it checked. `upserts` stands there where changes replace the row of
-their key: `R(id int64 key, v string, at timestamp sequence) upserts`, with the column that orders them marked
-`sequence`, and behind it perhaps `tombstones 7 days`. Or a JSON file that `Schema.of` takes.
+A table: `R(a int64, b string key, c int64 not null, d decimal(9,2) rounded)`. A column that identifies a row is marked
+`key`; several columns marked `key` are one key together. The parenthesis is followed by `distinct` if all rows are
+distinct, and then by `enforced` if the declaration must be checked. It is followed by `upserts` if changes replace the
+row with their key: `R(id int64 key, v string, at timestamp sequence) upserts`, where the column that orders the changes
+is marked `sequence`, optionally followed by `tombstones 7 days`. A JSON file that `Schema.of` accepts is a declaration,
+too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _DECLARATION = re.compile(
 
 
 def schema_of(texts: Sequence[str]) -> Schema:
-    """Returns the schema of declarations and JSON files. PlanError for what is neither."""
+    """Returns the schema of declarations and JSON files. Raises PlanError for other texts."""
     tables: list[Table] = []
     for text in texts:
         if text.endswith(".json"):
@@ -43,7 +44,7 @@ def schema_of(texts: Sequence[str]) -> Schema:
 
 
 def _apart(text: str) -> list[str]:
-    """Returns the declarations of a text that has several: between them stands a comma, a semicolon or a line's end."""
+    """Splits a text with several declarations, which are separated by a comma, a semicolon or a line end."""
     found, depth = [""], 0
     for mark in text:
         depth += (mark == "(") - (mark == ")")
@@ -87,14 +88,14 @@ _INSIDE = re.compile(r"\s*<.*>", re.DOTALL)
 
 
 def _in_one_word(found: re.Match[str]) -> str:
-    """Returns what a type has in it, without blanks: `<a int64, b string>` is `<a:int64,b:string>`."""
+    """Returns the parameters of a type without blanks: `<a int64, b string>` is `<a:int64,b:string>`."""
     return ":".join(re.sub(r"\s*([][<>,:])\s*", r"\1", found[0]).split())
 
 
 def _standard_input() -> str:
     try:
         return sys.stdin.read()
-    except AttributeError:  # Python has no stream where the shell has closed it
+    except AttributeError:  # Python has no stream if the shell has closed it
         reason = "it is closed"
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
@@ -103,7 +104,7 @@ def _standard_input() -> str:
 
 @contextmanager
 def asking(schema: Schema) -> Iterator[None]:
-    """Says how a table is declared, where a query reads one that is not."""
+    """Adds a hint on how to declare a table to errors about an undeclared table."""
     try:
         yield
     except PlanError as error:
@@ -133,18 +134,18 @@ def rates_of(texts: Sequence[str]) -> dict[str, float]:
 
 
 def names_of(text: str | None) -> tuple[str, ...] | None:
-    """Returns names of columns written with commas between them; None if there is no text."""
+    """Returns names of columns separated by commas, or None if there is no text."""
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def query_text(text: str) -> str:
-    """Returns the text itself, or the content of the file of that name; of standard input for `-`.
+    """Returns the text itself, or the content of the file with that name, or, for `-`, the standard input.
 
-    PlanError if it can only be the name of a file, and that cannot be read.
+    Raises PlanError if the text can only be the name of a file, and the file cannot be read.
     """
     if text == "-":
         return _standard_input()
-    if not text:  # which would be the name of the present folder
+    if not text:  # it would be the name of the current folder
         return text
     try:
         return Path(text).read_text(encoding="utf-8")
@@ -152,7 +153,7 @@ def query_text(text: str) -> str:
         reason = (error.strerror or "it cannot be read").lower()
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
-    except (OSError, ValueError):  # no such file, or no name that a file can have: the query itself
+    except (OSError, ValueError):  # no such file, or not a valid name: the query itself
         if any(sign in text for sign in " \t\n({"):
             return text
         reason = "there is no such file, and no query is a single word"
@@ -160,7 +161,7 @@ def query_text(text: str) -> str:
 
 
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments by which every planning command takes its query."""
+    """Adds the arguments with which every planning command reads its query."""
     add = parser.add_argument
     add("query", help="SQL, Datalog, a motif, a plan as JSON, a file that holds one of these, or - for standard input")
     add(
@@ -184,7 +185,7 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_dialect(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument that says how the text is read."""
+    """Adds the argument for the SQL dialect."""
     parser.add_argument(
         "--dialect",
         default="spark",

@@ -1,4 +1,4 @@
-"""`crown explain`: how a query would be maintained, for people."""
+"""`crown explain`: shows how a query would be maintained."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _by_suffix(path: str | None) -> str:
-    """Returns the form that a file's name asks for. PlanError for a suffix that asks for none."""
+    """Returns the output format for a file's suffix. Raises PlanError for an unknown suffix."""
     suffix = Path(path).suffix.lower() if path else ""
     if suffix and suffix not in SUFFIXES:
         raise PlanError(

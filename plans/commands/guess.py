@@ -1,8 +1,8 @@
 """Infers undeclared relations of Datalog queries and motifs from the query.
 
-A Datalog atom has its columns by position, so their number is known; they are called as the atom's variables are, if
-those are all different, and have the type int64 unless a schema says otherwise. A motif's edges are `edges(src, dst)`,
-int64. Relations of SQL have names of columns that only a schema knows.
+A Datalog atom has its columns by position, so their number is known. They are named as the variables of the atom if
+these are all different, and have the type int64 unless a schema says otherwise. The edges of a motif are `edges(src,
+dst)`, int64. The columns of SQL relations cannot be inferred.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ TYPE = "int64"
 
 
 def completed(query: str, schema: Schema) -> Schema:
-    """Returns the schema with the relations of a Datalog text or motif that it lacks.
+    """Returns the schema with the missing relations of a Datalog text or motif.
 
-    PlanError if the text is no Datalog.
+    Raises PlanError if the text is not valid Datalog.
     """
     if are_rules(query):
         return Schema((*schema.values(), *_of_rules(query, schema)))
@@ -47,7 +47,7 @@ def _of_rules(query: str, schema: Schema) -> list[Table]:
 
 
 def _arguments(words: Tokens) -> list[str]:
-    """Returns the text of each argument of the atom whose parenthesis is next."""
+    """Returns the text of each argument of the atom whose parenthesis is the current token."""
     words.want("(")
     found = []
     while words.here.kind != "end" and not words.take(")"):
@@ -65,6 +65,6 @@ def _columns(arguments: list[str]) -> list[str]:
 
 
 def declaration(table: Table) -> str:
-    """Returns a table as `--schema` takes it, without the columns that have no type."""
+    """Returns a table in the syntax of `--schema`, without the columns that have no type."""
     typed = (column for column in table.columns if why_untyped(column.type) is None)
     return f"{table.name}({', '.join(f'{column.name} {column.type}' for column in typed)})"

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that steer the choice of the tree."""
+    """Adds the options that affect the choice of the tree."""
     parser.add_argument(
         "--sample",
         action="append",
@@ -46,7 +46,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def planned(args: argparse.Namespace) -> Program:
-    """Returns the program that the arguments ask for."""
+    """Returns the program for the arguments."""
     query = query_text(args.query)
     schema = completed(query, schema_of(args.schema))
     paths: dict[str, str] = {}
@@ -64,7 +64,7 @@ def planned(args: argparse.Namespace) -> Program:
 
 
 def write(text: str, path: str | None) -> None:
-    """Writes to the file, or to the screen."""
+    """Writes a text to the file, or to the standard output."""
     if path:
         Path(path).write_text(text, encoding="utf-8")
     else:

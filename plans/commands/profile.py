@@ -1,4 +1,4 @@
-"""`crown profile`: what a recorded update log says about a query and its trees."""
+"""`crown profile`: profiles a query and its trees on a recorded update log."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_log(path: str, schema: Schema) -> list[Event]:
-    """Returns the events of a log file. PlanError, with the line, for what is not an update."""
+    """Returns the events of a log file. Raises PlanError, with the line, for a line that is not an update."""
     try:
         text = checked_text(contents(Path(path))[1], Place(path)).decode()
         rows = list(_lines(io.StringIO(text, newline=""), path, schema))

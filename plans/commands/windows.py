@@ -1,4 +1,4 @@
-"""Windows of relations as a command line gives them: `--ttl clicks=at:1 hour`, `--last-rows clicks=10000`."""
+"""Parses windows of relations of a command line: `--ttl clicks=at:1 hour`, `--last-rows clicks=10000`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HOURS = "lengths such as '1 hour 30 minutes', or whole numbers if the column is
 
 
 def add_windows(parser: argparse.ArgumentParser) -> None:
-    """Adds the options by which rows leave a relation."""
+    """Adds the options for windows."""
     for name, form, text in (
         ("--ttl", "NAME=COLUMN:LENGTH[:LATENESS]", f"rows stay for a length of event time; {_HOURS}"),
         ("--tumbling", "NAME=COLUMN:SIZE[:LATENESS]", "rows stay until their window of event time ends"),
@@ -32,7 +32,7 @@ def add_windows(parser: argparse.ArgumentParser) -> None:
 
 
 def windows_of(args: argparse.Namespace) -> dict[str, Window]:
-    """Returns the window of each relation that the options name. PlanError for what they cannot mean."""
+    """Returns the window of each relation in the options. Raises PlanError for invalid options."""
     found: dict[str, Window] = {}
     makers: dict[str, Callable[[str, list[str]], Window]] = {
         "--ttl": lambda text, parts: _timed(ttl, "--ttl", text, parts, 2),
@@ -90,5 +90,5 @@ def _last(text: str, parts: list[str]) -> Window:
 
 
 def _is_number(text: str) -> bool:
-    """Returns True for a whole number that is not longer than any that fits a column."""
+    """Returns True for an integer that may fit a column."""
     return text.isdecimal() and len(text) < 20

@@ -1,4 +1,4 @@
-"""Files of columns with types of their own: Parquet and Arrow."""
+"""Files of typed columns: Parquet and Arrow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plans.schema import Table
 
 
 class Columnar:
-    """The rows of one file. ``where``: where it is from."""
+    """The rows of one file. ``where``: its origin, for errors."""
 
     further = 0
 
@@ -20,7 +20,8 @@ class Columnar:
         self._where = where
 
     def schema(self) -> pa.Schema:
-        """Returns the columns. FileError if the file is damaged. Cost: of Parquet its last bytes."""
+        """Returns the columns. Raises FileError if the file is damaged. Cost: for Parquet, reading the end of the
+        file."""
         return self._opened(True).schema
 
     def rows(self, table: Table, lines: bool = False) -> pa.Table:
@@ -30,7 +31,7 @@ class Columnar:
     def _opened(self, empty: bool) -> pa.Table:
         try:
             table = self._table(empty)
-            table.schema.names  # noqa: B018  which raises if one is no text
+            table.schema.names  # raises if a name is not text
             table.validate(full=True)  # offsets of damaged columns point anywhere
         except (pa.ArrowException, OSError, ValueError):
             raise self._where.error(f"it is damaged or cut off, or no file of {self._format}") from None
@@ -38,7 +39,7 @@ class Columnar:
 
     def _table(self, empty: bool) -> pa.Table:
         if self._format == PARQUET:
-            import pyarrow.parquet as pq  # which loads file systems and their clients
+            import pyarrow.parquet as pq  # loads file systems and their clients
 
             file = pq.ParquetFile(pa.BufferReader(self._data))
             return file.schema_arrow.empty_table() if empty else file.read()

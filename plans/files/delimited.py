@@ -1,7 +1,7 @@
 """Text with a row per line: CSV, TSV, and lists without a header, such as edge lists.
 
-Every value is read as the text that it is. Nothing between two marks is NULL, and nothing else is: a text may be `NA`,
-or empty in quotes. Which values a column can have is decided of all its rows, not of the first.
+Every value is read as text. Only an empty field without quotes is NULL: a text may be `NA`, or empty in quotes. The
+type of a column is determined from all rows, not from the first ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from plans.schema import WEIGHT, Table
 from plans.types import arrow_type
 
 UNREADABLE = "_unreadable"
-"""Column that a reader adds: why a line could not be read, or NULL."""
+"""A column that a reader adds: why a line could not be read, or NULL."""
 
 _RUNS = re.compile(rb"[ \t]{2,}|\t")
 _EDGES = re.compile(rb"(?m)^ | $| (?=\r)")
@@ -30,20 +30,20 @@ _LARGEST = (1 << 31) - 1
 
 
 class Delimited:
-    """The text of one file. ``where``: where it is from."""
+    """The text of one file. ``where``: its origin, for errors."""
 
     def __init__(self, data: bytes, format_: str, where: Place) -> None:
         self._data = checked_text(data, where)
         self._format = format_
         self._where = where
         self.further = 0
-        """How many fields of each line were ignored, because they stand behind the columns of the table."""
+        """The number of fields of each line that were ignored, because they follow the columns of the table."""
 
     def kinds(self) -> dict[str, str | None] | None:
-        """Returns the names in the header and the types of their columns; None if the file has no header.
+        """Returns the names in the header and the types of their columns, or None if the file has no header.
 
-        A header has a name that is no number, and does not look like a row: some field of it is no value of its column,
-        or all columns are texts, in CSV and TSV.
+        A line is a header if one of its fields is not a number, and if it is not a valid row: some field is not a value
+        of its column's type, or, in CSV and TSV, all columns are texts.
         """
         if not self._data.strip():
             return None
@@ -55,7 +55,7 @@ class Delimited:
         unreadable: list[str] | None = None if strict else []
         rest = self._data[found.start :]
         rows = texts(rest, found, self._where.behind(self._data, found.start), unreadable)
-        if unreadable:  # its first line does not tell how many columns there are
+        if unreadable:  # its first line does not tell the number of columns
             return None
         kinds = [kind_of(column) for column in rows.columns]
         if set(kinds) <= {"string", None}:
@@ -68,8 +68,8 @@ class Delimited:
     def rows(self, table: Table, lines: bool = False) -> pa.Table:
         """Returns the rows as texts, with the names of the header, or those of the table.
 
-        FileError for a line with another number of fields than the first; or, if ``lines`` are wanted, such lines stand
-        behind the others, with what is wrong with them in the column ``_unreadable``.
+        Raises FileError for a line with another number of fields than the first. If ``lines`` are wanted, such lines
+        follow the other rows instead, with the error in the column ``_unreadable``.
         """
         found = layout(self._data, self._format, table, self._where)
         self.further = found.further
@@ -84,7 +84,7 @@ class Delimited:
 
 
 def _whole_numbers(data: bytes, found: Layout, table: Table) -> dict[str, pa.DataType]:
-    """Returns the columns that may be read as whole numbers at once, by position. Arrow takes `0x1F` for one."""
+    """Returns the columns that may be read directly as integers, by position. Arrow accepts `0x1F` as an integer."""
     if b"x" in data or b"X" in data:
         return {}
     kinds = {column.name.lower(): column.type for column in table.columns} | {WEIGHT: "int64"}
@@ -99,11 +99,11 @@ def texts(
     unreadable: list[str] | None = None,
     whole: Mapping[str, pa.DataType] | None = None,
 ) -> pa.Table:
-    """Returns the rows of a text behind its header, as texts; or columns of ``whole`` numbers as such, if all of them
-    are. ``unreadable`` gets what is wrong with lines that have another number of fields; without it that is a
-    FileError. O(bytes)."""
+    """Returns the rows of a text behind its header as texts, or columns of ``whole`` numbers as such if all of their
+    values are. Errors of lines with another number of fields are appended to ``unreadable``; without it, such a line
+    raises FileError. O(bytes)."""
     quotes = b'"' in data
-    if not data.endswith((b"\n", b"\r")):  # where Arrow takes a last field that is NULL for a text
+    if not data.endswith((b"\n", b"\r")):  # otherwise Arrow reads a last NULL field as text
         data += b"\r" if found.returns else b"\n"
     _check(data, found, where)
     if found.mark == BLANK and not quotes:
@@ -154,8 +154,8 @@ def texts(
 
 
 def _check(data: bytes, found: Layout, where: Place) -> None:
-    """Raises FileError at the first value in quotes that is not closed, or goes on behind them, and at the first line
-    that ends otherwise than the first one."""
+    """Raises FileError at the first quoted value that is not closed, or is followed by text, and at the first line with
+    another line end than the first line."""
     if b'"' not in data and not (_NO_RETURN if found.returns else _RETURN).search(data):
         return
     end = fields_of(found.mark, found.returns).match(data).end()  # type: ignore[union-attr]

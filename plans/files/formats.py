@@ -1,7 +1,7 @@
-"""Formats of files and how files are packed, by their names and by their first bytes.
+"""Detects the format and compression of files by their names and their first bytes.
 
-A name may have several suffixes: `g.csv.gz` is CSV, packed with gzip. The first bytes decide what the name leaves open,
-and they contradict a name that is wrong.
+A name may have several suffixes: `g.csv.gz` is CSV, compressed with gzip. The first bytes decide if the name does not,
+and are compared with the name if it does.
 """
 
 from __future__ import annotations
@@ -43,26 +43,27 @@ _OTHERS = (
 
 
 def named(path: PurePath) -> tuple[str | None, str | None]:
-    """Returns the format and the packing that the suffixes of a name say; None for what they do not say."""
+    """Returns the format and the compression of the suffixes of a name; None if there is no such suffix."""
     *_, before, last = ("", "", *(suffix.lower() for suffix in path.suffixes))
     packing = _PACKINGS.get(last)
     return _FORMATS.get(last if packing is None else before), packing
 
 
 def packing_of(data: bytes) -> str | None:
-    """Returns how a file is packed that begins with these bytes; None if it is not."""
+    """Returns the compression of a file that begins with these bytes, or None if it is not compressed."""
     found = next((packing for start, packing in _PACKED if data.startswith(start)), None)
     return found if found != BZ2 or data[3:4].isdigit() else None
 
 
 def format_of(data: bytes) -> str | None:
-    """Returns the format of a file that begins with these bytes, which are not packed; None for text that is no JSON:
-    CSV, or a list without a header."""
+    """Returns the format of an uncompressed file that begins with these bytes, or None for text other than JSON: CSV,
+    or a list without a header."""
     binary = next((format for start, format in _BINARY if data.startswith(start)), None)
     return binary or (JSON if data.lstrip()[:1] in (b"{", b"[") else None)
 
 
 def foreign(data: bytes) -> str | None:
-    """Returns what a file is that begins with these bytes, and what to do, where it is of a kind that is not read."""
+    """Returns the kind of a file that begins with these bytes, and what to do, if the kind is not supported; else
+    None."""
     other = next((said for start, said in _OTHERS if data.startswith(start)), None)
     return "a tar archive: unpack it" if other is None and data[257:262] == b"ustar" else other

@@ -1,7 +1,7 @@
-"""JSON: an object per row, one behind the other as in JSON lines, or in one array.
+"""JSON: an object per row, one after the other as in JSON lines, or in a single array.
 
-Values are read as they are written: decimals and large numbers keep all digits, texts stay texts, and an object or a
-list in a row is a text of JSON.
+Values are read exactly: decimals and large numbers keep all digits, texts stay texts, and a nested object or list is a
+text of JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHOWN = 60
 
 @dataclass
 class _Member:
-    """The values of one member of all rows as texts, the types that they have, and the extent of whole numbers."""
+    """The values of one member in all rows as texts, their types, and the range of integers."""
 
     texts: list[str | None] = field(default_factory=list)
     types: set[type] = field(default_factory=set)
@@ -62,7 +62,7 @@ class _Member:
 
 
 class JsonRows:
-    """The rows of one text. ``where``: where it is from."""
+    """The rows of one text. ``where``: its origin, for errors."""
 
     further = 0
 
@@ -71,7 +71,7 @@ class JsonRows:
         self._where = where
 
     def kinds(self) -> dict[str, str | None] | None:
-        """Returns the members of the rows and the types of their values; None if there are no rows."""
+        """Returns the members of the rows and the types of their values, or None if there are no rows."""
         read = self._arrow
         if read is not None and all(map(_as_written, read.columns)):
             found = {name: _kind(read.column(name)) for name in read.column_names}
@@ -81,9 +81,9 @@ class JsonRows:
         return found or None
 
     def rows(self, table: Table, lines: bool = False) -> pa.Table:
-        """Returns the rows: as Arrow reads them, where that keeps the values of the table's columns, else as texts.
+        """Returns the rows: as Arrow reads them if this keeps the values of the table's columns, else as texts.
 
-        FileError for what is no object.
+        Raises FileError for a row that is not an object.
         """
         kinds = {column.name.lower(): column.type for column in table.columns if why_untyped(column.type) is None}
         read = self._arrow
@@ -93,13 +93,14 @@ class JsonRows:
 
     @cached_property
     def _arrow(self) -> pa.Table | None:
-        """Returns the rows as Arrow reads them, without times, which it finds in texts; None if it does not."""
+        """Returns the rows as Arrow reads them, without the times that it finds in texts; None if Arrow cannot read
+        them."""
         if not self._data.strip():
             return pa.table({})
         read = self._read({})
         times = {} if read is None else {f.name: pa.string() for f in read.schema if pa.types.is_timestamp(f.type)}
         if read is not None and times:
-            again = self._read(times)  # those come first then
+            again = self._read(times)  # these columns come first then
             read = None if again is None else again.select(read.column_names)
         return read if read is not None and read.num_columns else None
 
@@ -112,7 +113,7 @@ class JsonRows:
 
     @cached_property
     def _texts(self) -> tuple[pa.Table, dict[str, _Member]]:
-        """Returns the rows as texts, read one by one: from its text any value can be checked."""
+        """Returns the rows as texts, read one by one. The text allows any value to be checked."""
         members: dict[str, _Member] = {}
         count = 0
         for number, (line, row) in enumerate(self._objects()):
@@ -133,7 +134,8 @@ class JsonRows:
         return pa.table(columns), members
 
     def _objects(self) -> Iterator[tuple[int, Any]]:
-        """Yields all values of the text, or of an array, each with the line in which it, or the array, begins."""
+        """Yields all values of the text, or of an array, each with the line in which the value, or the array,
+        begins."""
         decoder = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=_object)
         text = self._data.decode()
         place = _BLANKS.match(text, 0).end()  # type: ignore[union-attr]
@@ -163,7 +165,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str | None:
-    """Returns a value of JSON as a text from which it can be read again."""
+    """Returns a JSON value as a text that can be parsed to the same value."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Decimal) and value == value.to_integral_value() and abs(value) < _WHOLE:
@@ -180,7 +182,7 @@ def _json(value: Any) -> str:
 
 
 def _as_written(column: pa.ChunkedArray) -> bool:
-    """Returns True if what Arrow has made of values still says what they were: it makes doubles of large numbers."""
+    """Returns True if Arrow's values are those of the text. It converts large numbers to doubles."""
     kinds = pa.types
     if kinds.is_floating(column.type):
         return bool(pc.all(pc.less(pc.abs(column), _EXACT), min_count=0).as_py())
@@ -199,7 +201,7 @@ def _kind(column: pa.ChunkedArray) -> str | None:
 
 
 def _keeps(given: pa.DataType, kind: str | None) -> bool:
-    """Returns True if what Arrow has made of values still is what they were, for a column of a type."""
+    """Returns True if Arrow's values are those of the text, for a column of a type."""
     kinds = pa.types
     if kind is None or kinds.is_string(given) or kinds.is_null(given):
         return True

@@ -1,7 +1,7 @@
 """Detects the layout of a text of rows: its delimiter, and whether it has a header.
 
-The first line that is no comment is a header if it names columns of the table. A list without a header, such as an edge
-list, has the table's columns in their order; that is taken of a first line that is a row of them, and of no other.
+The first line that is not a comment is a header if it names columns of the table. A list without a header, such as an
+edge list, has the table's columns in their order; its first line must be a valid row of them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _SHOWN = 100
 
 @dataclass(frozen=True)
 class Layout:
-    """`mark` stands between two fields, `start` is where the rows begin, `names` are those of the fields in order.
+    """`mark` separates two fields, `start` is where the rows begin, `names` are those of the fields in order.
 
-    `header`: they stand in the file, else they are the table's. `further`: how many fields of a list behind the
-    table's columns have no name. `returns`: lines end with a carriage return alone.
+    `header`: the names are in the file, else they are the table's. `further`: the number of fields of a list after the
+    table's columns. `returns`: lines end with a single carriage return.
     """
 
     mark: str
@@ -52,8 +52,8 @@ class _Line:
 
 @cache
 def _field(mark: str, ends: bytes = rb"\r\n|\r|\n") -> bytes:
-    """Returns the pattern of a field and what follows. One with quotes begins and ends with one, and has them twice
-    inside."""
+    """Returns the pattern of a field and its end. A quoted field begins and ends with a quote, and contains doubled
+    quotes."""
     between = re.escape(mark.encode())
     blanks = b"[ ]*+" if mark != BLANK else b""
     quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
@@ -63,15 +63,15 @@ def _field(mark: str, ends: bytes = rb"\r\n|\r|\n") -> bytes:
 
 @cache
 def fields_of(mark: str, returns: bool) -> re.Pattern[bytes]:
-    """Returns the pattern of all fields from a place up to the first that is not written, or does not end, as it
-    must."""
+    """Returns the pattern of all fields up to the first one that is not well-formed."""
     return re.compile(rb"(?:" + _field(mark, rb"\r" if returns else rb"\r?\n") + rb")*+")
 
 
 def layout(data: bytes, format_: str, table: Table, where: Place, mark: str | None = None) -> Layout:
-    """Returns the layout of a text that has rows of a table. FileError if its first line is neither a header nor a row.
+    """Returns the layout of a text of rows of a table. Raises FileError if its first line is neither a header nor a
+    row.
 
-    `where`: where it is from. `mark`: what stands between fields, where it is not to be found. O(first line).
+    `where`: its origin. `mark`: the delimiter, if it is known. O(first line).
     """
     declared = {column.name.lower() for column in table.columns}
     begin, comments = _begin(data)
@@ -94,25 +94,25 @@ def layout(data: bytes, format_: str, table: Table, where: Place, mark: str | No
 
 
 def first_lines(data: bytes, format_: str, where: Place) -> Layout:
-    """Returns the layout of a text of which no table is known, as if it had a header."""
+    """Returns the layout of a text without a known table, as if it had a header."""
     begin, _ = _begin(data)
     mark, line = _likely(_lines(data, begin, _MARKS.get(format_, _ANY_MARK), where))
     return Layout(mark, line.end, line.fields, True, returns=line.returns)
 
 
 def _marks(format_: str, table: Table) -> Sequence[str]:
-    """Returns the marks that may stand between fields. A single column of texts may have blanks in it."""
+    """Returns the possible delimiters. A single column of texts may contain blanks."""
     words = len(table.columns) == 1 and table.columns[0].type == "string"
     return _MARKS.get(format_) or (_ANY_MARK[:-1] if words else _ANY_MARK)
 
 
 def has_header(format_: str, mark: str) -> bool:
-    """Returns True for CSV and TSV, which have a header, or just the columns of the table; False for a list."""
+    """Returns True for CSV and TSV, which have a header, or exactly the columns of the table; False for a list."""
     return format_ in (CSV, TSV) or mark in _OF_CSV
 
 
 def _begin(data: bytes) -> tuple[int, bytes]:
-    """Returns where the first line begins that is neither empty nor a comment, and the comment above it."""
+    """Returns the beginning of the first line that is neither empty nor a comment, and the comment above it."""
     start, above = 0, b""
     for line in re.finditer(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)", data):
         text = line.group().strip()
@@ -126,7 +126,8 @@ def _begin(data: bytes) -> tuple[int, bytes]:
 
 
 def _lines(data: bytes, start: int, marks: Sequence[str], where: Place) -> dict[str, _Line]:
-    """Returns the line at a place for each mark by which it can be read. FileError if there is none."""
+    """Returns the line at a position for each delimiter with which it can be read. Raises FileError if there is
+    none."""
     lines = {mark: _line(data, start, mark) for mark in marks}
     found = {mark: line for mark, line in lines.items() if line is not None}
     if not found:
@@ -135,7 +136,7 @@ def _lines(data: bytes, start: int, marks: Sequence[str], where: Place) -> dict[
 
 
 def _line(data: bytes, start: int, mark: str) -> _Line | None:
-    """Returns the fields from a place to the end of their line; None if a quote is not where it must be."""
+    """Returns the fields from a position to the end of their line, or None if a quote is misplaced."""
     field = re.compile(_field(mark))
     fields, place, end = [], start, mark.encode()
     while end == mark.encode():
@@ -154,13 +155,13 @@ def _plain(field: bytes) -> str:
 
 
 def _likely(lines: Mapping[str, _Line]) -> tuple[str, _Line]:
-    """Returns the first mark by which a line has several fields, and that line."""
+    """Returns the first delimiter with which a line has several fields, and that line."""
     mark = next((mark for mark, line in lines.items() if len(line.fields) > 1), next(iter(lines)))
     return mark, lines[mark]
 
 
 def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
-    """Raises FileError unless a line that names no column is a row of a table."""
+    """Raises FileError unless a line without names of columns is a row of a table."""
     columns = ", ".join(column.name for column in table.columns)
     shown = repr(" ".join(line.fields)[:_SHOWN]) if len(line.fields) == 1 else repr(list(line.fields))[:_SHOWN]
     wanted = len(table.columns)
@@ -188,7 +189,7 @@ def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
 
 
 def wrong_field(data: bytes, position: int, mark: str, where: Place) -> FileError:
-    """Returns what to say of a field at which ``fields_of`` stops."""
+    """Returns the error about a field at which ``fields_of`` stops."""
     line = where.line(data, position)
     if re.compile(_field(mark)).match(data, position):
         return where.error(f"line {line} ends with another sign than the first line; mend the line")

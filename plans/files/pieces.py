@@ -1,4 +1,4 @@
-"""A text that is read piece by piece, each of whole rows: a stream need not fit into memory."""
+"""Reads a text in pieces of whole rows, so that a stream need not fit into memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ SIZE = 1 << 26
 
 
 def pieces(stream: BinaryIO, place: Place, size: int = SIZE) -> Iterator[tuple[Place, bytes]]:
-    """Yields the bytes of a stream in pieces of about that size, with the place of each. A row that is longer than a
-    piece is one of its own."""
+    """Yields the bytes of a stream in pieces of about `size` bytes, with the position of each. A longer row is a piece
+    of its own."""
     rest = b""
     while block := stream.read(size):
         rest += block
@@ -25,10 +25,10 @@ def pieces(stream: BinaryIO, place: Place, size: int = SIZE) -> Iterator[tuple[P
 
 
 def _end_of_rows(data: bytes) -> int:
-    """Returns where the last line ends that is not inside of quotes; 0 if there is none."""
+    """Returns the end of the last line that does not end inside of quotes, or 0 if there is none."""
     mark = b"\n" if b"\n" in data else b"\r"
     end = data.rfind(mark, 0, len(data) - 1) + 1 if mark == b"\r" else data.rfind(mark) + 1
     while end and data.count(b'"', 0, end) % 2:
-        quote = data.rfind(b'"', 0, end)  # which opens the value that the line ends in
+        quote = data.rfind(b'"', 0, end)  # opens the value in which the line ends
         end = data.rfind(mark, 0, quote) + 1
     return end

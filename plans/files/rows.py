@@ -1,6 +1,6 @@
 """A file of rows, or a folder of such files: its columns, and its rows as an Arrow table.
 
-All that reads files of rows goes through here: inputs of `crown run` and `crown submit`, and samples of the planner.
+All readers of row files use this module: inputs of `crown run` and `crown submit`, and samples of the planner.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ Content = Columnar | Delimited | JsonRows
 
 class RowsFile:
     """The rows at a path: a file, or all files of a folder in the order of their names, without those that begin with a
-    dot or `_`. Each is read once, and held in memory.
-    """
+    dot or `_`. Each file is read once, and kept in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,10 +37,10 @@ class RowsFile:
         return {path: content(*contents(path), Place(path)) for path in files_of(self._path)}
 
     def columns(self) -> pa.Schema | None:
-        """Returns the columns but those that say how a row changes, with the types that Parquet and Arrow files have,
-        and that are found from all values in others; None if a file has no names of its own, or no rows.
+        """Returns the columns except those that describe changes. Their types are those of Parquet and Arrow files; in
+        other files they are inferred from all values. Returns None if a file has no column names, or no rows.
 
-        FileError if a file cannot be read.
+        Raises FileError if a file cannot be read.
         """
         found: dict[str, pa.DataType] = {}
         kinds: dict[str, str | None] = {}
@@ -75,10 +74,10 @@ class RowsFile:
             raise FileError(f"cannot read {self._path}: {said}; declare the relation") from None
 
     def rows(self, table: Table, lines: bool = False) -> pa.Table:
-        """Returns the rows in order, for a relation: its columns have their declared types where all values of a column
-        are of it, and are texts where one is not, to be checked row by row.
+        """Returns the rows in order, for a relation. A column has its declared type if all of its values are valid;
+        otherwise its values are texts, which are checked row by row later.
 
-        FileError if a file cannot be read, or has other columns than the others. ``lines``: see
+        Raises FileError if a file cannot be read, or has other columns than the others. ``lines``: see
         ``plans.files.delimited.Delimited.rows``.
         """
         read = {path: part.rows(table, lines) for path, part in self._parts.items()}
@@ -90,7 +89,7 @@ class RowsFile:
         declared = {column.name.lower() for column in table.columns}
         first = next(iter(read))
         for path, rows in read.items():
-            if isinstance(self._parts[path], JsonRows):  # of which a row may lack a member
+            if isinstance(self._parts[path], JsonRows):  # its rows may lack members
                 continue
             for name in sorted(set(rows.column_names) ^ set(read[first].column_names)):
                 if (name.lower() in declared or name.startswith("_")) and name != UNREADABLE:
@@ -111,7 +110,7 @@ class RowsFile:
 
     @property
     def notes(self) -> list[str]:
-        """Returns what to say of the rows that were read: which fields of a list were ignored."""
+        """Returns notes on the rows that were read: which fields of a list were ignored."""
         further = {path: part.further for path, part in self._parts.items() if part.further > 0}
         return [
             f"{path}: {n} further {'field' if n == 1 else 'fields'} of each line {'is' if n == 1 else 'are'} ignored"
@@ -120,7 +119,7 @@ class RowsFile:
 
 
 def files_of(path: Path) -> Sequence[Path]:
-    """Returns the data files of a folder in order of name, or the file itself. FileError if there are none."""
+    """Returns the data files of a folder in order of name, or the file itself. Raises FileError if there are none."""
     if not path.is_dir():
         return [path]
     try:
@@ -136,23 +135,23 @@ def files_of(path: Path) -> Sequence[Path]:
 
 
 def content(format_: str, data: bytes, where: Place) -> Content:
-    """Returns the content of a file of a format. ``where``: where it is from."""
+    """Returns the content of a file of a format. ``where``: its origin, for errors."""
     if format_ in (PARQUET, ARROW):
         return Columnar(data, format_, where)
     return JsonRows(data, where) if format_ == JSON else Delimited(data, format_, where)
 
 
 def rows_of(data: bytes, where: str, table: Table) -> pa.Table:
-    """Returns the rows of a file whose bytes these are, for a relation. See ``RowsFile.rows``."""
+    """Returns the rows of a file with these bytes, for a relation. See ``RowsFile.rows``."""
     return typed(content(*unpacked(data, PurePath(where)), Place(where)).rows(table), table)
 
 
 def typed(rows: pa.Table, table: Table) -> pa.Table:
-    """Returns the rows with declared types in the place of texts, in columns in which all values are of them. O(n)."""
+    """Returns the rows with declared types in place of texts, for columns in which all values are valid. O(n)."""
     for i, field in enumerate(rows.schema):
         column = None if field.name.lower() == WEIGHT else table.column(field.name)
         kind = "int64" if field.name == WEIGHT else None if column is None else column.type
-        read = kind is not None and why_untyped(kind) is None and not is_nested(kind)  # those are JSON in texts
+        read = kind is not None and why_untyped(kind) is None and not is_nested(kind)  # nested values are JSON texts
         if kind is not None and read and pa.types.is_string(field.type):
             try:
                 rows = rows.set_column(i, field.name, parsed(rows.column(i), arrow_type(kind)))
@@ -162,13 +161,13 @@ def typed(rows: pa.Table, table: Table) -> pa.Table:
 
 
 def _decoded(type_: pa.DataType) -> pa.DataType:
-    """Returns the type of values that are perhaps in a dictionary; one type for all texts."""
+    """Returns the type of values that may be in a dictionary. All text types are one type."""
     type_ = type_.value_type if pa.types.is_dictionary(type_) else type_
     return pa.string() if type_ in (pa.large_string(), pa.string_view()) else type_
 
 
 def _as_texts(rows: pa.Table) -> pa.Table:
-    """Returns rows whose numbers and truth values are texts."""
+    """Returns rows whose numbers and booleans are texts."""
     kinds = {field.name: _decoded(field.type) for field in rows.schema}
     loose = {name: pa.string() if pa.types.is_primitive(kind) else kind for name, kind in kinds.items()}
     return rows.cast(pa.schema(list(loose.items())))

@@ -1,4 +1,4 @@
-"""The bytes of a file, whatever it is packed with: gzip, zstd, bzip2, or the only file of a zip archive."""
+"""Reads the bytes of a file and decompresses them: gzip, zstd, bzip2, or the only file of a zip archive."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LONGEST = 512
 
 
 def contents(path: Path) -> tuple[str, bytes]:
-    """Returns the format of a file and its bytes, unpacked. FileError if it cannot be read. The file is held in
-    memory."""
+    """Returns the format of a file and its decompressed bytes. Raises FileError if it cannot be read. The file is kept
+    in memory."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -37,7 +37,7 @@ def contents(path: Path) -> tuple[str, bytes]:
 
 
 def unreadable(path: Path, error: OSError) -> FileError:
-    """Returns what to say of a file or folder that the system does not open."""
+    """Returns the error about a file or folder that the system cannot open."""
     missing = isinstance(error, FileNotFoundError)
     said = "there is no such file" if missing else (error.strerror or str(error)).lower()
     return FileError(f"cannot read {path}: {said}")
@@ -45,34 +45,35 @@ def unreadable(path: Path, error: OSError) -> FileError:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a text is from: what to call it, and the number of its first line."""
+    """The origin of a text: its name, and the number of its first line."""
 
     name: object
     first: int = 1
 
     def line(self, text: bytes, position: int) -> int:
-        """Returns the number of the line in which a position of the text is. O(position)."""
+        """Returns the number of the line that contains a position of the text. O(position)."""
         return self.first + len(_ENDS.findall(text, 0, position))
 
     def behind(self, text: bytes, position: int) -> Place:
-        """Returns where the rest of the text is from."""
+        """Returns the origin of the rest of the text after a position."""
         return Place(self.name, self.line(text, position))
 
     def error(self, said: str) -> FileError:
-        """Returns the error that says why the text cannot be read."""
+        """Returns the error with the reason why the text cannot be read."""
         return FileError(f"cannot read {self.name}: {said}")
 
 
 def opened(path: Path) -> BinaryIO:
-    """Returns the stream of a file's bytes, unpacked, but not of a zip archive. OSError if it cannot be opened, or if
-    what is packed is damaged, when that is read. Cost: what is read."""
+    """Returns the stream of a file's decompressed bytes; a zip archive is not decompressed. Raises OSError if the file
+    cannot be opened, or, while reading, if it is damaged. Cost: that of the bytes read."""
     with path.open("rb") as file:
         packing = packing_of(file.read(_START))
     return io.BufferedReader(pa.input_stream(str(path), compression=None if packing == ZIP else packing))
 
 
 def unpacked(data: bytes, path: PurePath) -> tuple[str, bytes]:
-    """Returns the format and the unpacked bytes of a file with this name and content. Text has no byte order mark."""
+    """Returns the format and the decompressed bytes of a file with this name and content. Text has no byte order
+    mark."""
     format_, packing = formats.named(path)
     found = formats.packing_of(data)
     if packing is not None and found != packing:
@@ -89,7 +90,7 @@ def unpacked(data: bytes, path: PurePath) -> tuple[str, bytes]:
 
 
 def _opened(data: bytes, packing: str, path: PurePath) -> tuple[bytes, PurePath | None]:
-    """Returns what is packed, and the name that it has in an archive."""
+    """Returns the decompressed bytes, and the name of the file inside an archive."""
     try:
         if packing == formats.ZIP:
             return _member(data, path)
@@ -110,8 +111,8 @@ def _member(data: bytes, path: PurePath) -> tuple[bytes, PurePath]:
 
 
 def checked_format(data: bytes, named: str | None, path: PurePath) -> str:
-    """Returns the format of a file that begins with these bytes, which are not packed. FileError for what is not read,
-    or is not what the name says."""
+    """Returns the format of an uncompressed file that begins with these bytes. Raises FileError if it is not supported,
+    or contradicts the name."""
     head = data[:_LONGEST]
     other = formats.foreign(head)
     if other is not None:
@@ -128,7 +129,7 @@ def checked_format(data: bytes, named: str | None, path: PurePath) -> str:
 
 
 def checked_text(data: bytes, place: Place) -> bytes:
-    """Returns bytes that are UTF-8 text. FileError, with the line, for others. O(bytes)."""
+    """Returns bytes that are UTF-8 text. Raises FileError, with the line, for others. O(bytes)."""
     if not data.isascii():
         try:
             data.decode()

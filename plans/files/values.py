@@ -1,8 +1,8 @@
-"""Parses values that are written as text, and infers the type of a column of them.
+"""Parses values in text form, and infers the type of a column of texts.
 
-`parsed` reads a text as a value of a type, `kind_of` finds the type of a column of texts. They follow one rule: a
-column is of a type only if `parsed` reads all of its values. Where a type is found, texts that differ in more than the
-spelling of a number stay different: `007` is a text, and `12345678901234567890` is a decimal, not the nearest double.
+`parsed` parses a text as a value of a type, `kind_of` infers the type of a column of texts. They are consistent: a
+column has a type only if `parsed` parses all of its values. Inference keeps texts distinct that differ in more than the
+notation of a number: `007` is a text, and `12345678901234567890` is a decimal, not the nearest double.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from plans.nested import is_nested
 from plans.types import arrow_type, why_untyped
 
 SMALL = "int53"
-"""int64 whose values a double holds, too: such a column is float64 beside one of float64."""
+"""int64 whose values fit a double exactly: such a column is float64 if combined with one of float64."""
 _BIG = "decimal(38,0)"
 _EXACT = 2**53
 _DIGITS = 38
@@ -35,10 +35,10 @@ _FEW = 100
 
 
 def parsed(texts: Any, target: pa.DataType) -> Any:
-    """Returns the values of texts, an array or one in chunks. pa.ArrowInvalid if one is no value of the type.
+    """Returns the values of texts, an array or a chunked one. Raises pa.ArrowInvalid if one is not a value of the type.
 
-    Blanks around a number do not count. A number is decimal and stands for itself: no `0x1F`, no infinity for `1e400`.
-    O(n).
+    Blanks around a number are ignored. A number is decimal and exact: neither `0x1F` nor an infinity for `1e400` is
+    accepted. O(n).
     """
     if pa.types.is_string_view(texts.type):
         texts = texts.cast(pa.string())
@@ -72,8 +72,8 @@ def _lengths(texts: Any, target: pa.DataType) -> Any:
 
 
 def kind_of(texts: Any, times_only: bool = False) -> str | None:
-    """Returns the type of a column of texts, an array or one in chunks; None if it has no values, ``SMALL`` for whole
-    numbers of at most 53 bits. `times_only`: they are texts, and perhaps dates or times. O(n)."""
+    """Returns the type of a column of texts, an array or a chunked one; None if it has no values, ``SMALL`` for
+    integers of at most 53 bits. `times_only`: only texts, dates and times are inferred. O(n)."""
     values = pc.utf8_trim_whitespace(texts.drop_null())
     if not len(values):
         return None
@@ -94,7 +94,8 @@ def _all(values: Any, look: str) -> bool:
 
 
 def fits(texts: Any, kind: str) -> bool:
-    """Returns True if ``parsed`` reads all of these texts as values of a type, or none of the type. O(n)."""
+    """Returns True if ``parsed`` parses all of these texts as values of a type, or if the type is nested or missing.
+    O(n)."""
     if why_untyped(kind) is not None or is_nested(kind):
         return True
     try:
@@ -125,11 +126,11 @@ def _whole_numbers(values: Any) -> str:
 
 
 def whole_kind(low: int, high: int) -> str:
-    """Returns the type of whole numbers between two: int64, or ``SMALL``, where it holds them, else a decimal; a text
-    of numbers beyond that."""
+    """Returns the type of integers between two bounds: int64, or ``SMALL`` if it holds them, else a decimal, or a text
+    for larger numbers."""
     if low >= -_EXACT and high <= _EXACT:
         return SMALL
-    if low > -(2**63) and high < 2**63:  # the least int64 stands for NULL
+    if low > -(2**63) and high < 2**63:  # the least int64 is the code of NULL
         return "int64"
     return _BIG if low > -(10**_DIGITS) and high < 10**_DIGITS else "string"
 
@@ -144,7 +145,7 @@ _WIDER = {
 
 
 def wider(*kinds: str | None) -> str | None:
-    """Returns the type of a column whose parts have these types; None if no part has values."""
+    """Returns the type of a column whose parts have these types, or None if no part has values."""
     return reduce(_wider, kinds, None)
 
 
@@ -155,5 +156,5 @@ def _wider(one: str | None, other: str | None) -> str | None:
 
 
 def planned(kind: str) -> str:
-    """Returns the planner's type of one that ``kind_of`` found."""
+    """Returns the planner's type of a type that ``kind_of`` inferred."""
     return "int64" if kind == SMALL else kind
