@@ -31,7 +31,7 @@ class Columnar:
     def _opened(self, empty: bool) -> pa.Table:
         try:
             table = self._table(empty)
-            table.schema.names  # raises if a name is not text
+            table.schema.names  # noqa: B018  raises if a name is not text
             table.validate(full=True)  # offsets of damaged columns point anywhere
         except (pa.ArrowException, OSError, ValueError):
             raise self._where.error(f"it is damaged or cut off, or no file of {self._format}") from None

@@ -92,7 +92,7 @@ def _reduce(type_: pa.DataType, body: Any, value: pa.Array, start: pa.Array, *ou
     unfinished ones. O(elements), and one step per element of the longest array."""
     sizes, elements = elements_of(value)
     firsts, order = np.cumsum(sizes) - sizes, np.argsort(-sizes, kind="stable")
-    longer = np.searchsorted(-sizes[order], -np.arange(int(sizes.max(initial=0))), "left")  # how many go on at a step
+    longer = np.searchsorted(-sizes[order], -np.arange(int(sizes.max(initial=0))), "left")  # those left at each step
     state, ended = start.take(pa.array(order)), []
     for step, count in enumerate(longer.tolist()):
         ended.append(state[count:])
