@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crown.errors import ProjectError
+from crown.projects.flows import Changes, Flow, flow_of, form, plain
 from crown.projects.specification import PYTHON, Specification
 from plans.errors import PlanError
 from plans.frontends.sql.text.statements import Statement, statements
 
 _SPARK = "crown pipelines run"
-_NAME = r"(?:(?:\w+|`[^`]+`)\.)*(?:\w+|`[^`]+`)"
-_TEXT = r"'(?:[^'\\]|''|\\.)*'"
-_LIST = rf"\((?:[^()']|{_TEXT}|\([^()]*\))*\)"
 
-
-def _form(pattern: str) -> re.Pattern[str]:
-    """Returns a pattern in which a blank matches any space and comments, and NAME, TEXT and LIST match one."""
-    for word, said in (("NAME", _NAME), ("TEXT", _TEXT), ("LIST", _LIST)):
-        pattern = pattern.replace(word, said)
-    return re.compile(pattern.replace(" ", r"(?:\s|--[^\n]*\n|/\*.*?\*/)+"), re.IGNORECASE | re.DOTALL)
-
-
-_VIEW = _form(
+_VIEW = form(
     r"CREATE(?: OR (?:REPLACE|REFRESH))?"
     r" (?P<kind>MATERIALIZED VIEW|STREAMING TABLE|(?:GLOBAL )?TEMP(?:ORARY)? VIEW)(?: IF NOT EXISTS)? (?P<name>NAME)"
     r"(?P<clauses>(?:\s*(?:USING \w+|COMMENT\s*TEXT|(?:PARTITIONED BY|CLUSTER BY|TBLPROPERTIES)\s*LIST))*)"
     r"(?: AS (?P<query>.+))?"
 )
-_FLOW = _form(r"CREATE FLOW (?P<flow>NAME)(?: COMMENT\s*TEXT)? AS INSERT INTO (?P<name>NAME) BY NAME (?P<query>.+)")
-_STREAM = _form(r"\b(?P<before>FROM|JOIN) STREAM(?:\s*\(\s*(?P<inside>NAME)\s*\)| (?P<name>NAME))")
+_STREAM = form(r"\b(?P<before>FROM|JOIN) STREAM(?:\s*\(\s*(?P<inside>NAME)\s*\)| (?P<name>NAME))")
 
 
 @dataclass(frozen=True)
@@ -59,9 +47,9 @@ def defined(project: Specification) -> list[Defined]:
             )
         for statement in _statements(file, place):
             at = f"{place}:{statement.line}"
-            flow = _FLOW.fullmatch(statement.text)
+            flow = flow_of(statement.text, at)
             if flow is not None:
-                _add(found, _plain(flow["name"]), flow["query"], at)
+                _add(found, flow, at)
                 continue
             made = _view(statement.text, at)
             if made.name.lower() in found:
@@ -96,37 +84,38 @@ def _view(text: str, place: str) -> Defined:
             "CREATE STREAMING TABLE name AS, CREATE FLOW name AS INSERT INTO table BY NAME and CREATE TEMPORARY VIEW "
             f"name AS; use {_SPARK}"
         )
-    name, query, streams = _plain(found["name"]), found["query"] or "", tuple[str, ...]()
+    name, query, streams = plain(found["name"]), found["query"] or "", list[str]()
     if kind.startswith("STREAMING") and query:
         query, streams = _as_tables(query, name, place)
     elif _STREAM.search(query):
         raise ProjectError(f"{place}: {name} reads a stream: create it as a streaming table")
-    return Defined(name, query, place, streams, kind.endswith("VIEW") and not kind.startswith("MATERIALIZED"))
+    return Defined(name, query, place, tuple(streams), kind.endswith("VIEW") and not kind.startswith("MATERIALIZED"))
 
 
-def _add(found: dict[str, Defined], name: str, query: str, place: str) -> None:
+def _add(found: dict[str, Defined], flow: Flow, place: str) -> None:
     """Adds a flow to the streaming table that it writes to."""
+    name = flow.table
     table = found.get(name.lower())
     if table is None or (table.query and not table.streams):
         raise ProjectError(
             f"{place}: the flow writes to {name}, which is no streaming table that was created before it"
         )
-    query, streams = _as_tables(query, name, place)
+    if isinstance(flow.does, Changes):
+        if table.query:
+            raise ProjectError(f"{place}: {name} has another flow, and an AUTO CDC flow is the only one of its table")
+        query, streams = flow.does.query(flow.does.source), [flow.does.source]
+    else:
+        query, streams = _as_tables(flow.does, name, place)
     both = f"({table.query}) UNION ALL BY NAME ({query})" if table.query else query
     found[name.lower()] = replace(table, query=both, streams=(*table.streams, *streams))
 
 
-def _as_tables(query: str, name: str, place: str) -> tuple[str, tuple[str, ...]]:
+def _as_tables(query: str, name: str, place: str) -> tuple[str, list[str]]:
     """Returns a query that reads its streams as tables, and their names. ProjectError if it reads none."""
-    streams = tuple(_plain(match["inside"] or match["name"]) for match in _STREAM.finditer(query))
+    streams = [plain(match["inside"] or match["name"]) for match in _STREAM.finditer(query)]
     if not streams:
         raise ProjectError(
             f"{place}: the streaming table {name} is defined by what is no stream: read STREAM(source), or declare a "
             "materialized view"
         )
     return _STREAM.sub(lambda match: f"{match['before']} {match['inside'] or match['name']}", query), streams
-
-
-def _plain(name: str) -> str:
-    """Returns the last part of a name, without its quotes."""
-    return re.findall(r"\w+|`[^`]+`", name)[-1].strip("`")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -75,8 +75,8 @@ class Pipeline:
             sources, static = project.sources, project.static
             for name, location in sources.items():
                 made.source(name, location.text, static=name.lower() in static)
-            for stream in project.streams:
-                made._stream(stream.name, frame_of(made._session, stream))
+            for table, flows in project.streams.items():
+                made._stream(table, {flow.name: frame_of(made._session, flow) for flow in flows})
             for name, places in project.places.items():
                 made._delivery.add(name, places)
         return made
@@ -95,13 +95,13 @@ class Pipeline:
         if isinstance(table, DataFrame) and table.isStreaming:
             if flag_of(static, "static"):
                 raise SourceError(f"source {name}: a stream is read on in each run: leave out static=True")
-            self._stream(name, table)
+            self._stream(name, {name: table})
         else:
             given = given_by(self._session, name, table)
             self._sources[name.lower()] = replace(given, static=flag_of(static, "static"))
 
-    def _stream(self, name: str, stream: DataFrame) -> None:
-        table = StreamingTable(name, stream, self._path / "streams")
+    def _stream(self, name: str, flows: Mapping[str, DataFrame]) -> None:
+        table = StreamingTable(name, flows, self._path / "streams")
         self._sources[name.lower()] = given_by(self._session, name, table)
 
     def view(

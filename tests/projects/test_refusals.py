@@ -43,6 +43,20 @@ STATEMENTS = [
         "CREATE STREAMING TABLE t AS SELECT shop FROM STREAM(u)",
         r"t reads STREAM\(u\), which is no source of the project",
     ),
+    (
+        "CREATE STREAMING TABLE t; CREATE FLOW f AS AUTO CDC INTO t FROM STREAM(clicks) KEYS (shop) SEQUENCE BY n "
+        "STORED AS SCD TYPE 2",
+        "a.sql:1: the flow f stores SCD type 2, a history of each key: store type 1",
+    ),
+    (
+        "CREATE STREAMING TABLE t; CREATE FLOW f AS AUTO CDC INTO t FROM clicks",
+        "the flow f is written CREATE FLOW name",
+    ),
+    (
+        "CREATE STREAMING TABLE t AS SELECT shop FROM STREAM(clicks); "
+        "CREATE FLOW f AS AUTO CDC INTO t FROM STREAM(clicks) KEYS (shop) SEQUENCE BY n",
+        "t has another flow, and an AUTO CDC flow is the only one of its table",
+    ),
     ("SELECT 'a", "a.sql: the text cannot be taken apart"),
     ("", "its libraries define no view"),
 ]

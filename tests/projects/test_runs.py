@@ -162,6 +162,31 @@ def test_two_flows_write_one_streaming_table(tmp_path: Path) -> None:
     assert Counter((row["shop"], row["n"]) for row in found) == wanted
 
 
+@pytest.mark.parametrize("deletes", ["", "APPLY AS DELETE WHEN n < 0 "])
+def test_an_auto_cdc_flow_keeps_the_newest_row_of_each_key(tmp_path: Path, deletes: str) -> None:
+    shop = Shop(tmp_path / "p", 10)
+    shop.specify(SPECIFICATION.replace("shop STRING, n BIGINT", "shop STRING, n BIGINT, at BIGINT"))
+    shop.define(
+        "CREATE STREAMING TABLE latest;\nCREATE FLOW f AS AUTO CDC INTO latest FROM STREAM(clicks) KEYS (shop)\n"
+        f"{deletes}SEQUENCE BY at COLUMNS * EXCEPT (at) STORED AS SCD TYPE 1;"
+        "CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n FROM latest"
+    )
+    for file in (shop.folder / "data" / "clicks").iterdir():
+        file.unlink()
+    order, newest = list(range(30)), dict[str, tuple[int, int]]()
+    shop.random.shuffle(order)
+    for number in range(6):
+        rows = [(shop.random.choice("abc"), shop.random.randrange(-5, 9), at) for at in order[5 * number :][:5]]
+        lines = [json.dumps({"shop": name, "n": n, "at": at}) + "\n" for name, n, at in rows]
+        (shop.folder / "data" / "clicks" / f"f{number}.json").write_text("".join(lines))
+        for name, n, at in rows:
+            newest[name] = max(newest.get(name, (-1, -1)), (at, n))
+        with crown.database(shop.folder) as db:
+            db.run()
+            found = {row["shop"]: row["n"] for row in db["latest"]}
+        assert found == {name: n for name, (_, n) in newest.items() if n >= 0 or not deletes}
+
+
 def test_a_delta_table_is_read_by_its_versions(tmp_path: Path) -> None:
     from deltalake import write_deltalake
 

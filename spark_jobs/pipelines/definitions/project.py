@@ -25,19 +25,21 @@ from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
 from crown.errors import ProjectError
+from crown.projects.flows import Changes, demand_type, flow_of, plain
 from crown.projects.specification import INTO, POLICIES, PYTHON, REFRESH, Specification, Stamps, stamp
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.sessions import Session, following
-
-_FLOWS = "a streaming table has one flow, which appends; unite several in one query, or use crown submit"
-
 
 Views = list[list[Any]]
 """What a text defines: name, query, kind, and the line in which its statement begins."""
 Texts = dict[str, Views]
 """What the SQL files of a project define, by their texts."""
-_VIEW, _TEMPORARY, _STREAM = "view", "temporary", "stream"
+_VIEW, _TEMPORARY, _STREAM, _EMPTY, _FLOW = "view", "temporary", "stream", "streaming table", "flow"
+_CHANGES = "_changes"
+"""Behind the name of a table: the streaming table of the changes that an AUTO CDC flow applies to it."""
 _NAME = re.compile(r"[A-Za-z0-9_]+")
+_TEXTS = ("_expr", "_unparsed_identifier")
+"""Where an expression of Spark Connect has its text: one of SQL, and the name of a column."""
 _modules: set[str] = set()
 """The modules of projects that this process has imported."""
 
@@ -62,11 +64,13 @@ class Definition:
 
 @dataclass
 class Project(Specification):
-    """What a specification says, and the views and streaming tables that its files define."""
+    """What a specification says, and the views that its files define, and the flows of its streaming tables by their
+    names."""
 
     definitions: list[Definition] = field(default_factory=list)
-    streams: list[Definition] = field(default_factory=list)
+    streams: dict[str, list[Definition]] = field(default_factory=dict)
     _imported: Stamps = field(default_factory=dict, init=False)
+    _changes: dict[str, tuple[Changes, str]] = field(default_factory=dict, init=False)
 
     @property
     def places(self) -> dict[str, list[str]]:
@@ -111,24 +115,66 @@ class Project(Specification):
                         place = file.relative_to(self.folder)
                         found[text] = known[text] if text in known else _views(session, text, place)
                         for name, query, kind, line in found[text]:
-                            self._define(name, query, kind, f"{place}:{line}")
+                            at = f"{place}:{line}"
+                            if kind == _FLOW:
+                                flow = flow_of(query, at)
+                                assert flow is not None, "it was read before"
+                                self._flow(flow.name, flow.table, flow.does, at)
+                            else:
+                                self._define(name, query, kind, at)
                 except (SourceError, ProjectError):
                     raise
                 except Exception as error:  # of code of the user's, anything may come
                     raise SourceError(f"{file}: {raised(error)}") from error
-        defined = [*self.definitions, *self.streams]
-        names = [definition.name.lower() for definition in defined]
-        for definition in defined:
-            if names.count(definition.name.lower()) > 1:
-                raise SourceError(f"{definition.place}: there are two views called {definition.name}; rename one")
+        self._apply_changes()
+        for table, flows in self.streams.items():
+            if not flows:
+                raise SourceError(f"the streaming table {table} has no flow: write CREATE FLOW or @dp.append_flow")
+        defined = [*self.definitions, *(replace(flows[0], name=table) for table, flows in self.streams.items())]
+        names = [of.name.lower() for of in defined]
+        for of in defined:
+            if names.count(of.name.lower()) > 1:
+                raise SourceError(f"{of.place}: there are two views called {of.name}; rename one")
         self._take_policies()
         return found
 
     def _define(self, name: str, query: str | Callable[[], DataFrame], kind: str, place: str) -> None:
-        if kind == _STREAM and any(of.name == name for of in self.streams):
-            raise SourceError(f"{place}: {name} has two flows: {_FLOWS}")
-        made = Definition(name, query, kind == _TEMPORARY, place)
-        (self.streams if kind == _STREAM else self.definitions).append(made)
+        if kind in (_STREAM, _EMPTY):
+            if name in self.streams:
+                raise SourceError(f"{place}: there are two streaming tables called {name}; write CREATE FLOW for one")
+            self.streams[name] = []
+            if kind == _STREAM:
+                self._flow(name, name, query, place)
+        else:
+            self.definitions.append(Definition(name, query, kind == _TEMPORARY, place))
+
+    def _flow(self, name: str, table: str, does: str | Callable[[], DataFrame] | Changes, place: str) -> None:
+        """Adds a flow to the streaming table that it writes to."""
+        if table not in self.streams:
+            raise SourceError(f"{place}: the flow {name} writes to {table}, which is no table of it")
+        flows = self.streams[table]
+        if any(flow.name == name for flow in flows):
+            raise SourceError(f"{place}: {table} has two flows called {name}; rename one")
+        if table in self._changes or (flows and isinstance(does, Changes)):
+            raise SourceError(f"{place}: {table} has another flow, and an AUTO CDC flow is the only one of its table")
+        if isinstance(does, Changes):
+            self._changes[table] = does, place
+        else:
+            flows.append(Definition(name, does, False, place))
+
+    def _apply_changes(self) -> None:
+        """Makes views of tables with AUTO CDC flows, and streaming tables of their changes."""
+        for table, (changes, place) in self._changes.items():
+            del self.streams[table]
+            source = changes.source
+            if source not in self.streams:
+                feed = next((of for of in self.definitions if of.temporary and of.name == source), None)
+                if feed is not None:
+                    self.definitions.remove(feed)
+                source = f"{table}{_CHANGES}"
+                query = f"SELECT * FROM STREAM({changes.source})" if feed is None else feed.query
+                self.streams[source] = [Definition(source, query, False, place)]
+            self.definitions.append(Definition(table, changes.query(source), False, place))
 
 
 def _views(session: Session, text: str, file: Path) -> Views:
@@ -157,12 +203,14 @@ def _parsed(spark: SparkSession, text: str, place: str) -> list[Any]:
         return [name, nodes[0]["originalText"], _VIEW if kind == "CreateMaterializedViewAsSelect" else _STREAM]
     if kind == "CreateViewCommand":
         return [str(nodes[0]["name"]["table"]), nodes[0]["originalText"], _TEMPORARY]
-    if kind in ("CreateStreamingTable", "CreateFlowCommand"):
-        raise SourceError(f"{place}: write CREATE STREAMING TABLE ... AS SELECT: {_FLOWS}")
+    if kind == "CreateStreamingTable":
+        return [plain(nodes[1]["nameParts"].strip("[]").replace(", ", ".")), "", _EMPTY]
+    if kind == "CreateFlowCommand" and flow_of(text, place) is not None:
+        return ["", text, _FLOW]
     if kind != "SetCommand":
         raise SourceError(
-            f"{place}: a project has CREATE MATERIALIZED VIEW, CREATE STREAMING TABLE and CREATE TEMPORARY VIEW; move "
-            "this statement"
+            f"{place}: a project has CREATE MATERIALIZED VIEW, CREATE STREAMING TABLE, CREATE FLOW ... INSERT INTO ... "
+            "BY NAME and CREATE TEMPORARY VIEW; move this statement"
         )
     return []
 
@@ -184,22 +232,50 @@ def _registry(project: Project) -> Any:
                     "configuration"
                 )
             outputs[output.name] = output
+            if isinstance(output, StreamingTable):
+                project._define(output.name.split(".")[-1], "", _EMPTY, _place(output.source_code_location))
 
         def register_flow(self, flow: Flow) -> None:
             output = outputs.get(flow.target)
-            place = _place(flow.source_code_location)
-            if output is None:
+            place, table = _place(flow.source_code_location), flow.target.split(".")[-1]
+            if isinstance(output, StreamingTable):
+                project._flow(flow.name.split(".")[-1], table, flow.func, place)
+            elif output is None:
                 raise SourceError(f"{place}: the flow {flow.name} writes to {flow.target}, which is no table of it")
-            kinds = {TemporaryView: _TEMPORARY, StreamingTable: _STREAM}
-            project._define(output.name.split(".")[-1], flow.func, kinds.get(type(output), _VIEW), place)
+            else:
+                project._define(table, flow.func, _TEMPORARY if isinstance(output, TemporaryView) else _VIEW, place)
 
         def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
-            raise SourceError(f"the flow to {flow.target} is an AUTO CDC flow: {_FLOWS}")
+            place, name = _place(flow.source_code_location), flow.name or flow.target
+            demand_type(flow.stored_as_scd_type, f"{place}: the flow {name}")
+            columns = None if flow.column_list is None else [sql_of(column) for column in flow.column_list]
+            changes = Changes(
+                flow.source.split(".")[-1],
+                [sql_of(column) for column in flow.keys],
+                sql_of(flow.sequence_by),
+                None if flow.apply_as_deletes is None else sql_of(flow.apply_as_deletes),
+                columns or None,
+                [sql_of(column) for column in flow.except_column_list or ()],
+            )
+            project._flow(name.split(".")[-1], flow.target.split(".")[-1], changes, place)
 
         def register_sql(self, sql_text: str, file_path: Path) -> None:
             raise AssertionError("SQL files are read by the project")
 
     return Registry()
+
+
+def sql_of(column: Any) -> str:
+    """Returns the SQL text of a Column that names a column, or was made of a text, by Spark or by Spark Connect."""
+    known = vars(column)  # any attribute of a Column is a field of it
+    if "_jc" in known:
+        node = known["_jc"].node()
+        text = node.sql() if node.getClass().getSimpleName() in ("UnresolvedAttribute", "SqlExpression") else None
+    else:
+        text = next((vars(known["_expr"])[name] for name in _TEXTS if name in vars(known["_expr"])), None)
+    if not isinstance(text, str):
+        raise SourceError(f"an AUTO CDC flow has the expression {column}: write it as a text of SQL, or with expr()")
+    return text
 
 
 def _place(location: Any) -> str:

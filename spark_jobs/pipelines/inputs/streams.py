@@ -1,11 +1,12 @@
-"""``StreamingTable``: a source of a pipeline that is a stream of Spark: the rows that it has ever had.
+"""``StreamingTable``: a source of a pipeline that is one or more streams of Spark: the rows that they have ever had.
 
-Spark keeps them in a folder of Parquet files, and in a checkpoint how far the stream was read. A run takes what the
-stream has then, and ends. Rows are only appended, and each is computed once.
+Spark keeps the rows of each flow in a folder of Parquet files, and in a checkpoint how far its stream was read. A run
+takes what the streams have then, and ends. Rows are only appended, and each is computed once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -15,27 +16,47 @@ from spark_jobs.errors import SourceError
 
 
 class StreamingTable:
-    """The table of one stream, in a folder of its own."""
+    """The table of the streams ``flows``, by their names, each in a folder of its own."""
 
-    def __init__(self, name: str, stream: DataFrame, folder: Path) -> None:
-        if not isinstance(stream, DataFrame) or not stream.isStreaming:
-            raise SourceError(
-                f"the streaming table {name} is defined by what is no stream: read with readStream or STREAM(...), or "
-                "declare a materialized view"
-            )
-        self._stream = stream
-        self._folder = folder / name.lower()
+    def __init__(self, name: str, flows: Mapping[str, DataFrame], folder: Path) -> None:
+        own = folder / name.lower()
+        self._flows: dict[Path, DataFrame] = {}
+        for flow, stream in flows.items():
+            if not isinstance(stream, DataFrame) or not stream.isStreaming:
+                raise SourceError(
+                    f"the streaming table {name} is defined by what is no stream: read with readStream or STREAM(...), "
+                    "or declare a materialized view"
+                )
+            self._flows[own if flow == name else own / "flows" / flow.lower()] = stream
+        self._columns, *others = [stream.schema for stream in self._flows.values()]
+        known = {column.name: column.dataType for column in self._columns}
+        for columns in others:
+            if {column.name: column.dataType for column in columns} != known:
+                raise SourceError(
+                    f"the flows of the streaming table {name} have other columns: {columns.simpleString()} and "
+                    f"{self._columns.simpleString()}; give all the same"
+                )
 
     @property
     def columns(self) -> T.StructType:
-        """Returns the columns of the stream, which is not read for that."""
-        return self._stream.schema
+        """Returns the columns of the streams, which are not read for that."""
+        return self._columns
 
     def read(self) -> DataFrame:
-        """Returns all rows, when the stream has been read to its present end. Raises what Spark raises."""
-        rows = self._folder / "rows"
-        rows.mkdir(parents=True, exist_ok=True)
-        writer = self._stream.writeStream.format("parquet").option("path", str(rows))
-        writer = writer.option("checkpointLocation", str(self._folder / "checkpoint"))
-        writer.trigger(availableNow=True).start().awaitTermination()
-        return self._stream.sparkSession.read.schema(self.columns).parquet(str(rows))
+        """Returns all rows, when each stream has been read to its present end. Raises what Spark raises."""
+        read = [_read(folder, stream) for folder, stream in self._flows.items()]
+        if len(read) == 1:
+            return read[0]
+        files = [file for rows in read for file in rows.inputFiles()]
+        return read[0].sparkSession.read.schema(self._columns).parquet(*files) if files else read[0]
+
+
+def _read(folder: Path, stream: DataFrame) -> DataFrame:
+    """Returns the rows of one stream, read to its present end."""
+    rows = folder / "rows"
+    rows.mkdir(parents=True, exist_ok=True)
+    writer = stream.writeStream.format("parquet").option("path", str(rows))
+    writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    return stream.sparkSession.read.schema(stream.schema).parquet(str(rows))

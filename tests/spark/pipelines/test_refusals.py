@@ -79,7 +79,19 @@ def test_a_run_says_what_spark_took_for_a_view(spark, tmp_path: Path) -> None:
         ),
         ("CREATE STREAMING TABLE a AS SELECT * FROM STREAM(b)", "a.sql:1: a: there is no table or view b"),
         ("CREATE STREAMING TABLE a AS SELECT 1 AS x", "the streaming table a is defined by what is no stream"),
-        ("CREATE STREAMING TABLE a; CREATE FLOW f AS INSERT INTO a BY NAME SELECT * FROM STREAM b", "has one flow"),
+        (
+            "CREATE STREAMING TABLE a; CREATE FLOW f AS INSERT INTO a BY NAME SELECT 1 AS x",
+            "is defined by what is no stream",
+        ),
+        (
+            "CREATE FLOW f AS INSERT INTO a BY NAME SELECT * FROM STREAM b",
+            "the flow f writes to a, which is no table of it",
+        ),
+        (
+            "CREATE STREAMING TABLE a; CREATE FLOW f AS AUTO CDC INTO a FROM STREAM(b) KEYS (k) SEQUENCE BY v "
+            "STORED AS SCD TYPE 2",
+            "a.sql:1: the flow f stores SCD type 2, a history of each key",
+        ),
         ("\nDROP TABLE x", "a.sql:2: a project has CREATE MATERIALIZED VIEW"),
         ("CREATE MATERIALIZED VIEW a AS SELEC 1", "a.sql:1"),
     ],
@@ -87,7 +99,7 @@ def test_a_run_says_what_spark_took_for_a_view(spark, tmp_path: Path) -> None:
 def test_a_project_that_cannot_be_run_is_refused_with_the_place(spark, tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "spark-pipeline.yml").write_text("name: p\nstorage: s\nlibraries: [{glob: {include: a.sql}}]\n")
     (tmp_path / "a.sql").write_text(text)
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(crown.CrownError, match=said):
         Pipeline.of(spark, Project.of(tmp_path)).plan()
 
 

@@ -128,10 +128,26 @@ def test_streaming_tables_of_a_project_are_sources_of_its_views(rows: Rows, tmp_
     [
         ("dp.create_sink('s', 'noop')", r"a\.py:2: s is a sink: name where else .* with crown\.into\.VIEW"),
         ("@dp.append_flow(target='t')\ndef f(): pass", r"a\.py:2: the flow f writes to t, which is no table of it"),
+        ("dp.create_streaming_table('t')", "the streaming table t has no flow"),
+        (
+            "dp.create_streaming_table('t')\n@dp.append_flow(target='t')\n"
+            "def f(): return spark.readStream.format('rate').load().select('value')\n@dp.append_flow(target='t')\n"
+            "def g(): return spark.readStream.format('rate').load().select('timestamp')",
+            "the flows of the streaming table t have other columns",
+        ),
         (
             "dp.create_streaming_table('t')\n@dp.append_flow(target='t')\ndef f(): pass\n"
-            "@dp.append_flow(target='t')\ndef g(): pass",
-            r"a\.py:5: t has two flows: a streaming table has one flow, which appends",
+            "dp.create_auto_cdc_flow('t', 's', ['k'], 'v', name='g')",
+            "t has another flow, and an AUTO CDC flow is the only one of its table",
+        ),
+        (
+            "dp.create_streaming_table('t')\ndp.create_auto_cdc_flow('t', 's', ['k'], 'v', stored_as_scd_type=2)",
+            "the flow t stores SCD type 2, a history of each key: store type 1",
+        ),
+        (
+            "from pyspark.sql.functions import col\n"
+            "dp.create_streaming_table('t')\ndp.create_auto_cdc_flow('t', 's', ['k'], col('v') + 1)",
+            r"an AUTO CDC flow has the expression .*: write it as a text of SQL, or with expr\(\)",
         ),
         ("@dp.table\ndef t(): return spark.range(3)", "the streaming table t is defined by what is no stream"),
     ],
@@ -139,5 +155,5 @@ def test_streaming_tables_of_a_project_are_sources_of_its_views(rows: Rows, tmp_
 def test_flows_that_a_pipeline_does_not_have_are_refused(spark, tmp_path: Path, code: str, said: str) -> None:
     (tmp_path / "spark-pipeline.yml").write_text("name: p\nstorage: s\nlibraries: [{glob: {include: a.py}}]\n")
     (tmp_path / "a.py").write_text(f"from pyspark import pipelines as dp\n{code}")
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(crown.CrownError, match=said):
         Pipeline.of(spark, Project.of(tmp_path)).plan()
