@@ -36,6 +36,7 @@ _ASKED = {"eq": E.EQUAL, "ne": E.EQUAL, "nseq": E.SAME}  # of two words; else wh
 _MOST_LISTED = 32  # values of IN: one instruction compares with one of them
 _POWER = 18  # the largest power of ten that is a word
 WIDE_NULL = (0, NULL)
+_NO_TEXTS = np.empty(0, np.int64)
 
 
 class _NotNative(Exception):
@@ -50,13 +51,15 @@ def is_wide(type_: str) -> bool:
 class Program:
     """Several expressions in native form. What they have in common is worked out once.
 
-    ``reads``: the columns that are read, and whether they are wide decimals; ``types``: those of the outputs.
+    ``reads``: the columns that are read, and whether they are wide decimals; ``types``: those of the outputs, and
+    ``words``: how many words a row of them takes. ``plan``, ``register_words`` and ``named``, texts whose codes
+    are looked up, are what a kernel needs.
     """
 
     def __init__(self, expressions: Sequence[Expr]) -> None:
         self._registers: dict[Any, int] = {}
         self._constants: list[int] = []
-        self._texts: dict[str, int] = {}  # of comparisons, and where in the plan their codes are to stand
+        self._texts: dict[str, int] = {}  # of comparisons, and their registers
         self._steps: list[int] = []
         self._n = 0
         columns = {c.value: c.type for e in expressions for c in e.postorder() if c.op == "col"}
@@ -67,24 +70,23 @@ class Program:
         outputs = []
         for expr in expressions:
             outputs += [self._of(expr), int(is_wide(expr.type))]
-        head = [len(columns), len(self._constants) // 3, len(self._steps) // E.STEP, len(expressions)]
+        registers = self._texts.values()
+        head = [len(columns), len(self._constants) // 3, len(registers), len(self._steps) // E.STEP, len(expressions)]
+        self.named = [text.encode() for text in self._texts]
         self._written = encoded(list(self._texts))
-        self._unknown = -1 - np.arange(len(self._texts))  # codes of texts that are in no row: they differ
-        self._places = [E.P_HEAD + at for at in self._texts.values()]
-        self._plan = np.array([*head, *self._constants, *self._steps, *outputs], np.int64)
+        self.plan = np.array([*head, *self._constants, *registers, *self._steps, *outputs], np.int64)
         self.words = sum(2 if is_wide(type_) else 1 for type_ in self.types)
-        self._register_words = 2 * E.BLOCK * self._n
+        self.register_words = 2 * E.BLOCK * self._n
 
     def run(self, inputs: np.ndarray, forms: np.ndarray, pairs: np.ndarray, dictionary: Dictionary) -> np.ndarray:
         """Returns the outputs, one after the other: see ``crown.expressions.kernels.evaluate``. O(rows)."""
         out = np.empty(self.words * inputs.shape[1], np.int64)
-        registers, scratch = np.empty(self._register_words, np.int64), np.empty(D.SCRATCH, np.int64)
-        plan = self._plan
-        if self._places:
-            plan = plan.copy()
+        registers, scratch = np.empty(self.register_words, np.int64), np.empty(D.SCRATCH, np.int64)
+        texts = _NO_TEXTS
+        if self._texts:
             codes = dictionary.intern(self._written, False)
-            plan[self._places] = np.where(codes == 0, self._unknown, codes)
-        E.evaluate(dictionary.memory[0], plan, inputs, forms, pairs, registers, scratch, out)
+            texts = np.where(codes == 0, E.UNKNOWN - np.arange(len(codes)), codes)
+        E.evaluate(dictionary.memory[0], self.plan, inputs, forms, pairs, texts, registers, scratch, out)
         return out
 
     def _new(self) -> int:
@@ -128,9 +130,7 @@ class Program:
         """Returns the register with the code of a text."""
         key = ("text", value)
         if key not in self._registers:
-            self._registers[key] = self._new()
-            self._constants += [self._registers[key], 0, 0]
-            self._texts[value] = len(self._constants) - 2
+            self._texts[value] = self._registers[key] = self._new()
         return self._registers[key]
 
     def _step(self, op: int, args: Sequence[int], wide: int = 0, parameters: Sequence[int] = (), third: int = 0) -> int:

@@ -44,11 +44,13 @@ class Selection:
 
     ``coded``: compares doubles by their codes, which have one zero and one NaN. ``tests``: for each condition, tests of
     columns that hold where the condition holds; empty if some condition has none. ``exact``: the tests are equivalent
-    to the conditions.
+    to the conditions. ``condition``: the disjunction of the conditions.
     """
 
     def __init__(self, conditions: Collection[Parts], kinds: Mapping[str, str], coded: bool) -> None:
         self._conditions = [conjoin(sorted(parts, key=str)) for parts in sorted(conditions, key=_text)]
+        one = len(self._conditions) == 1
+        self.condition = self._conditions[0] if one else Expr("or", "bool", tuple(self._conditions))
         declared = {name.lower(): name for name in kinds}
         read = {name for condition in self._conditions for name in condition.columns}
         self._columns = {name: declared[name.lower()] for name in read}

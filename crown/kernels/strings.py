@@ -150,6 +150,15 @@ def _lookup(arena, octets, t, tag, data, start, length):
         s = after_slot(s, capacity)
 
 
+@device
+def code_of(arena, octets, t, data, start, length):
+    """Returns the code of a byte value, 0 if it is unknown."""
+    code = _short(data, start, length)
+    if code == 0:
+        code = ZERO + _lookup(arena, octets, t, _tag(arena, data, start, length), data, start, length)
+    return code
+
+
 @kernel("int")
 def entry_words(length):
     """Returns the words of an entry of ``length`` bytes."""
@@ -158,15 +167,20 @@ def entry_words(length):
 
 @kernel("words, bytes, int, const bytes, const halves | words, words, words, int, int")
 def encode(arena, octets, t, data, ends, rows, codes, done, add):
+    """Calls ``encoded`` with these arrays; ``rows`` are 0, 1, 2, ... if there are none."""
+    n, every = codes.size, rows.size == 0
+    arena, octets, data, codes = words(arena), words(octets), words(data), words(codes)
+    return encoded(arena, octets, t, data, words(ends), words(rows), every, codes, n, done, add)
+
+
+@device
+def encoded(arena, octets, t, data, ends, rows, every, codes, n, done, add):
     """Fills ``codes`` (int64[n]), from number ``done`` on, of the byte values ``data[ends[r]:ends[r+1]]`` (uint8; int32
-    or int64), for the ``rows`` r (int64[n]), or for 0, 1, 2, ... if there are none.
+    or int64), for the ``rows`` r (int64[n]), or for 0, 1, 2, ... if ``every``.
 
     With ``add`` 0 unknown values that are not short are not entered and get code 0. Returns how many codes are filled:
     all, unless the budget is used up; the others may be any. O(bytes).
     """
-    n, every = codes.size, rows.size == 0
-    arena, octets, data, codes = words(arena), words(octets), words(data), words(codes)
-    ends, rows = words(ends), words(rows)
     for block in range(done, n, _BLOCK):
         stop = min(block + _BLOCK, n)
         for i in range(block, stop):  # a tag stands for its code until the entry is found

@@ -21,6 +21,7 @@ from crown.stages.tables.windowed_table import WindowedTable
 from crown.store.codec import Intern, uses_dictionary
 from crown.store.display import shown
 from crown.store.zset import Zset, is_net
+from plans.expressions.expr import Expr
 from plans.schema import Table
 from plans.wiring import Wires
 
@@ -193,9 +194,10 @@ class BatchPreparer:
             return None
         return PreparedBatch({}, rows, {}, {}, {}, unscanned=tuple(found))
 
-    def selects_exactly(self, name: str) -> bool:
-        """Returns True if a scan tests all conditions of a relation."""
-        return name not in self._selections or self._selections[name].exact
+    def left_to_test(self, name: str) -> Expr | None:
+        """Returns the condition on the rows of a relation, unless a scan tests all of it."""
+        found = self._selections.get(name)
+        return None if found is None or found.exact else found.condition
 
     def _without_broken(self, name: str, batch: CheckedBatch, net: Zset, strict: bool) -> tuple[CheckedBatch, Zset]:
         """Returns a batch without the changes of enforced keys that it would break, and the net of the rest.

@@ -112,6 +112,8 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         pipeline = self.pipeline
         if strict and pipeline is not None and (most := pipeline.most(wanted)):
             self.ready()
+            if self._interns and self.memory.dictionary.overgrown:
+                self._sweep()
             found = self._preparer.unscanned(changes)
             if found is not None and found.rows <= most:
                 return found
@@ -164,6 +166,8 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
     ) -> list[Any]:
         """Returns what is delivered of a batch that a pipeline has done, and lets it stand."""
         self.base_tables.let_through()
+        if pipeline.linear:
+            pipeline.tally(self.tallies)
         self._torn = False
         found = pipeline.delivered() if wanted.deltas else []
         if closing is not None:

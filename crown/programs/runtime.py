@@ -285,9 +285,10 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 if self._rests(number, inputs):
                     nets[number] = self._nothing_of[number]
                     continue
-                self._torn = False
-                self.uninterrupted.check()
-                self._torn = True
+                if not given.passed:  # else a stage may be in the midst of it
+                    self._torn = False
+                    self.uninterrupted.check()
+                    self._torn = True
                 if ranged is not None and number == ranged.number and isinstance(stage, Over):
                     net, shifts = stage.shifted(inputs, ranged.told)
                     self.tallies.work[number][PASSED] += len(shifts)

@@ -219,16 +219,16 @@ class Frame:
     def inputs(self, columns: Sequence[tuple[str, bool]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns columns, each given with whether it is a wide decimal, as arguments of kernels. O(columns * n).
 
-        The codes int64[columns, n]; the forms, int64[2 * columns]; and the wide decimals without codes: see
-        ``crown.expressions.kernels.evaluate``.
+        The codes int64[columns, n]; the forms, int64[2 * columns], each with the place where its column begins; and the
+        wide decimals without codes: see ``crown.expressions.kernels.evaluate``.
         """
-        n, forms, pairs, words = self.n, [], [_NO_PAIRS], []
+        n, forms, pairs, words = self.n, list[tuple[int, int]](), [_NO_PAIRS], []
         for name, wide in columns:
             made = self._made.get(name)
             if not wide:
-                forms.append((WORDS, 0))
+                forms.append((WORDS, n * len(forms)))
             elif made is None or made.coded:
-                forms.append((CODES, 0))
+                forms.append((CODES, n * len(forms)))
             else:
                 forms.append((PAIRS, 2 * n * (len(pairs) - 1)))
                 pairs.append(made.pairs())

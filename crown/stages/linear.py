@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crown.stages.feeds import readers
+from crown.stages.feeds import Fed, readers
 from crown.stages.protocol import Stage
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
@@ -47,6 +47,12 @@ class Linear(Stage):
         self._readers = readers(stage.terms, sources, dictionary)
         self.columns = self._readers[0].columns if self._readers else ()
         self.parts: tuple[np.ndarray, ...] = ()
+
+    def fed(self) -> Fed | str:
+        """Returns how a kernel makes its rows, or why it cannot."""
+        if len(self._readers) != 1 or not self._netted:
+            return "several inputs are added up, or rows are netted"
+        return self._readers[0].fed([column.name for column in self.columns])
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(rows)."""

@@ -33,7 +33,7 @@ class Dictionary:
 
     ``memory``: the arena as words and as bytes, for kernels that compare values.
 
-    ``intern`` may be called from several threads.
+    ``intern`` may be called from several threads. Kernels that enter values by themselves run under the ``lock``.
     """
 
     def __init__(self, arena: np.ndarray, table: int, budget: Budget) -> None:
@@ -42,7 +42,7 @@ class Dictionary:
         self._arena = arena
         self._bytes = arena.view(np.uint8)
         self.memory = arena, self._bytes
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def __len__(self) -> int:
         return int(self._arena[self.table + T_COUNT])
@@ -64,7 +64,7 @@ class Dictionary:
         """
         codes = np.empty(texts.n, np.int64)
         if len(codes):
-            with self._lock:
+            with self.lock:
                 self._encode(texts, codes, int(add))
         return codes
 

@@ -26,6 +26,7 @@ SMALL = [
     "programs/test_native_batches.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
     "programs/test_native_joins.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
     "programs/test_native_joined_groups.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
+    "programs/test_native_chains.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
     "expressions/test_native.py::test_constructs_at_the_edges_of_their_types",
 ]
 CHECKED_ALWAYS = [
@@ -34,6 +35,7 @@ CHECKED_ALWAYS = [
     "programs/test_native_batches.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
     "programs/test_native_joins.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
     "programs/test_native_joined_groups.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
+    "programs/test_native_chains.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
     "expressions/test_native.py::test_constructs_at_the_edges_of_their_types",
 ]
 TRIANGLE = "triangle/test_kernels.py::test_moved_values_agree_with_the_twin"

@@ -10,7 +10,7 @@ import pytest
 
 from crown.errors import AmplifiedWarning, ChangeError, MemoryBudgetError, MissingDeleteError
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.pipelines import joined_groups
+from crown.programs.pipelines import pipeline
 from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds
 from tests.programs.stepwise import Stepwise, bag
@@ -59,7 +59,7 @@ def test_a_full_buffer_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_more_rows_of_the_join_than_there_is_room_for_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_groups, "_LEAST_ROWS", 8)
+    monkeypatch.setattr(pipeline, "_LEAST_ROWS", 8)
     both = Stepwise(COUNTS, WIDER)
     both.apply({"g": [((i, 0), 1) for i in range(100)]})
     both.apply({"h": [((0, 4), 1)]})

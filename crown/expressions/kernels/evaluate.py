@@ -27,8 +27,9 @@ EQUAL, LESS, SAME, EQUAL_DOUBLES, LESS_DOUBLES, SAME_DOUBLES, EQUAL_WIDE, LESS_W
 )  # fmt: skip
 AND, OR, NOT, IS_NULL, IS_NULL_WIDE, SELECT, YEAR, MONTH, DAY = 29, 30, 31, 32, 33, 34, 35, 36, 37
 STEP = 13  # words of an instruction: what it does, its register, those of three operands, which are wide, parameters
-P_INPUTS, P_CONSTANTS, P_STEPS, P_OUTPUTS, P_HEAD = 0, 1, 2, 3, 4
+P_INPUTS, P_CONSTANTS, P_TEXTS, P_STEPS, P_OUTPUTS, P_HEAD = 0, 1, 2, 3, 4, 5
 BLOCK = 256  # rows
+UNKNOWN = -1  # the code of a text that is in no row; that of the next one is one less, so that they differ
 _NAN = 0x7FF8 << 48
 _MOST32 = 2**31 - 1
 
@@ -240,11 +241,11 @@ def _step(plan, at, registers, n, scratch):
 
 
 @device
-def _load(arena, form, values, first, pairs, start, n, registers, to):
-    """Fills the register of an input with the rows of a block."""
+def _load(arena, form, values, first, pairs, n, registers, to):
+    """Fills the register of an input with the rows of a block; ``first``: where they begin."""
     if form == PAIRS:
         for i in range(n):
-            registers[to + i], registers[to + BLOCK + i] = pairs[start + 2 * i], pairs[start + 2 * i + 1]
+            registers[to + i], registers[to + BLOCK + i] = pairs[first + 2 * i], pairs[first + 2 * i + 1]
     elif form == CODES:
         for i in range(n):
             code = values[first + i]
@@ -257,30 +258,46 @@ def _load(arena, form, values, first, pairs, start, n, registers, to):
             registers[to + i] = values[first + i]
 
 
-@kernel("words, const words, const table, const words, const words, words, words, words")
-def evaluate(arena, plan, inputs, forms, pairs, registers, scratch, out):
-    """Evaluates a program for all rows of its inputs. O(rows * instructions).
-
-    ``arena``: where the dictionary is, in which codes of wide decimals are looked up. ``inputs`` int64[inputs, n]; of
-    each ``forms`` has the form, and for PAIRS where in ``pairs`` it begins. ``registers`` and ``scratch``: room.
-    ``out``: the outputs one after the other, of ``n`` words each, or of 2n if it is wide: low and high by turns.
-    """
+@kernel("words, const words, const table, const words, const words, const words, words, words, words")
+def evaluate(arena, plan, inputs, forms, pairs, texts, registers, scratch, out):
+    """Calls ``evaluated`` with these arrays; ``inputs`` int64[inputs, n]."""
     n = inputs.shape[1]
-    arena, plan, inputs, forms = words(arena), constants(plan), words(inputs), constants(forms)
-    pairs, registers, scratch, out = words(pairs), words(registers), words(scratch), words(out)
-    given, fixed, steps, outputs = plan[P_INPUTS], plan[P_CONSTANTS], plan[P_STEPS], plan[P_OUTPUTS]
+    arena, plan, inputs, forms, pairs = words(arena), constants(plan), words(inputs), constants(forms), words(pairs)
+    evaluated(arena, plan, inputs, n, forms, pairs, words(texts), words(registers), words(scratch), words(out))
+
+
+@device
+def evaluated(arena, plan, inputs, n, forms, pairs, texts, registers, scratch, out):
+    """Evaluates a program for ``n`` rows. O(rows * instructions).
+
+    ``arena``: where the dictionary is, in which codes of wide decimals are looked up. Of each input ``forms`` has the
+    form, and where it begins: in ``inputs``, or for PAIRS in ``pairs``. ``texts``: the codes of the texts that the
+    program names. ``registers`` and ``scratch``: room. ``out``: the outputs one after the other, of ``n`` words each,
+    or of 2n if it is wide: low and high by turns.
+    """
+    given, fixed, named, steps, outputs = (
+        plan[P_INPUTS],
+        plan[P_CONSTANTS],
+        plan[P_TEXTS],
+        plan[P_STEPS],
+        plan[P_OUTPUTS],
+    )
     at = P_HEAD
     for _ in range(fixed):
         for i in range(min(n, BLOCK)):
             registers[plan[at] + i], registers[plan[at] + BLOCK + i] = plan[at + 1], plan[at + 2]
         at += 3
+    for x in range(named):
+        for i in range(min(n, BLOCK)):
+            registers[plan[at] + i] = texts[x]
+        at += 1
     first_step = at
     first_output = first_step + STEP * steps
     for block in range(0, n, BLOCK):
         size = min(n - block, BLOCK)
         for x in range(given):
-            start = forms[2 * x + 1] + 2 * block
-            _load(arena, forms[2 * x], inputs, x * n + block, pairs, start, size, registers, 2 * BLOCK * x)
+            first = forms[2 * x + 1] + (2 * block if forms[2 * x] == PAIRS else block)
+            _load(arena, forms[2 * x], inputs, first, pairs, size, registers, 2 * BLOCK * x)
         at = first_step
         for _ in range(steps):
             _step(plan, at, registers, size, scratch)

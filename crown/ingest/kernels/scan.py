@@ -12,11 +12,12 @@ from __future__ import annotations
 from crown.kernels.addresses import call, load8, load32, load64
 from crown.kernels.arena import ZERO
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.strings import NULL
+from crown.kernels.pointers import beyond, constants, words
+from crown.kernels.strings import NULL, encoded
 
 WORD, HALF, BIT, PAIR, FLOAT, OTHER = 0, 1, 2, 3, 4, 5
-"""Forms of a column: 64 bits, 32, one, 128 of which the low ones are the value, a double; any that has no code here."""
+"""Forms of a column: 64 bits, 32, one, 128 of which the low ones are the value, a double; any that has no code without
+a dictionary."""
 WITHIN, BEFORE, EQUAL, IS_NULL, TEXT, ONE_OF = 0, 1, 2, 3, 4, 5
 """What a test asks for: a value in a range; less than, or equal to, the value of another column; NULL; one of some
 texts; one of some words."""
@@ -298,19 +299,26 @@ def given_rows(batch):
 def scan(batch, plan, octets, most, out, weights, rows, found):
     """Calls ``scanned`` with these arrays."""
     plan, octets, out, weights = constants(plan), words(octets), words(out), words(weights)
-    return scanned(batch, plan, octets, most, out, weights, words(rows), words(found))
+    fits = scanned(batch, plan, octets, most, out, weights, words(rows), words(found))
+    release(batch)
+    return SCANNED if fits else REFUSED
+
+
+@device
+def release(batch):
+    """Gives an exported record batch back to Arrow."""
+    call(load64(batch + _RELEASE), batch)
 
 
 @device
 def scanned(batch, plan, octets, most, out, weights, rows, found):
-    """Reads an exported record batch with rows, and releases it. O(rows).
+    """Reads an exported record batch with rows. Returns False if it is not what it is declared as. O(rows).
 
     ``plan``: the place of the weights or -1, the number of columns, of each its place, its form and 1 if it must not be
     NULL, then the tests (see ``_rows``), and the lists that they name; ``octets``: the texts of these; ``most``: how
     large a weight may be. ``out``: room for all codes; column ``c`` of the ``found[0]`` rows that are read begins at
     word ``c * found[0]``. ``weights`` and ``rows``: of those rows, their weights and numbers; ``found[1]``: 1 if one of
     the codes is NULL.
-    SCANNED, or REFUSED.
     """
     n, columns = load64(batch + _LENGTH), plan[1]
     tests = 2 + COLUMN * columns
@@ -329,5 +337,38 @@ def scanned(batch, plan, octets, most, out, weights, rows, found):
             fits = not _some_null(batch, plan[at], n)
         if fits:
             fits = _write_column(batch, plan, at, rows, k == n, k, out, c * k, found)
-    call(load64(batch + _RELEASE), batch)
-    return SCANNED if fits else REFUSED
+    return fits
+
+
+@device
+def coded_texts(batch, place, rows, k, arena, octets, t, ends, data, room, out, found):
+    """Writes the codes of a column of texts; unknown ones enter dictionary ``t``. Returns False if there is no room for
+    them there, or for one of them in ``room`` bytes of ``data``.
+
+    Texts are copied there, as many as there is room for in a block; ``ends``: room for their ends.
+    """
+    child = _child(batch, place)
+    first, validity, offsets, texts = _first(batch, child), _buffer(child, 0), _buffer(child, 1), _buffer(child, 2)
+    done = ZERO
+    while done < k:
+        n, filled = ZERO, ZERO
+        ends[0] = 0
+        while n < _BLOCK and done + n < k:
+            row = first + rows[done + n]
+            start, length = load32(offsets + 4 * row), ZERO
+            if validity == 0 or _bit(validity, row) == 1:
+                length = load32(offsets + 4 * row + 4) - start
+            if filled + length > room:
+                break
+            for b in range(length):
+                data[filled + b] = load8(texts + start + b)
+            filled += length
+            n += 1
+            ends[n] = filled
+        codes = beyond(out, done)
+        if n == 0 or encoded(arena, octets, t, data, ends, ends, True, codes, n, ZERO, 1) < n:
+            return False
+        done += n
+    if validity != 0 and _write_nulls(validity, first, rows, k, out, ZERO):
+        found[1] = 1
+    return True

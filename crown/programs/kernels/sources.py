@@ -8,21 +8,28 @@ memory of the run, from word ``R_AT`` on, column by column.
 
 from __future__ import annotations
 
-from crown.ingest.kernels.scan import EXPORTED, REFUSED, given_rows, scanned
-from crown.kernels.arena import ZERO
+from crown.expressions.kernels.evaluate import WORDS
+from crown.ingest.kernels.scan import COLUMN, EXPORTED, coded_texts, given_rows, release, scanned
+from crown.kernels.arena import H_TABLES, ZERO
 from crown.kernels.batches import merge, write_net
 from crown.kernels.jit import device
 from crown.kernels.pointers import beyond
 from crown.stages.kernels.counts import tallied
 from crown.stages.kernels.prefetch import AHEAD
 
-C_SCAN, C_TEXTS, C_MOST, C_WIDTH, C_NETS, C_GATE, C_CLAMPS, SOURCE = range(8)
+DICTIONARY = H_TABLES  # the table of its arena
+C_SCAN, C_TEXTS, C_MOST, C_WIDTH, C_NETS, C_GATE, C_CLAMPS, C_CODED, C_CODED0, C_CHOSEN, SOURCE = range(11)
 """Words of a source in the plan. Where the plan of its scan is, and the texts that this names; the largest weight; the
 columns that are read; 1 if they are netted; the table of the base tables that counts its tuples, or 0, and 1 if no
-count falls below 0."""
-R_GIVEN, R_ROWS, R_NULLS, R_EVENTS, R_AT, R_CODES, R_WEIGHTS, R_BEFORE, R_GATED, READ = range(10)
-"""Words of a source in the state: rows of its batch, and of these that are read; 1 if one has a NULL; tuples of the
-net; where in the memory its part begins, the codes, the weights, the copies before, and of how many tuples."""
+count falls below 0; how many of its columns are texts, and where they are listed; where the feed is that chooses its
+rows, which reads and makes its block, or 0."""
+(R_GIVEN, R_ROWS, R_NULLS, R_EVENTS, R_AT, R_CODES, R_WEIGHTS, R_BEFORE, R_GATED, R_FORMS, R_SUM, READ) = range(12)
+"""Words of a *block* in the state, which is what a source has, or what is made of another block: rows that were given,
+and that are read; 1 if a code is NULL; tuples, after the net; where in the memory its part begins, the codes, the
+weights, the copies before, and of how many tuples; where the forms of its columns are, with where each begins (see
+``crown.expressions.kernels.evaluate``); what the weights sum up to, of a block that was made."""
+TEXT_WORDS = 1 << 13  # of room for texts on their way to the dictionary
+ENDS = 1 << 7  # words of room for where they end
 
 
 @device
@@ -32,26 +39,46 @@ def words_of_rows(width):
 
 
 @device
-def scan_all(batches, plan, first, sources, texts, memory, at, state, r):
+def scan_all(batches, plan, first, sources, texts, dictionary, octets, memory, bytes_of_memory, at, state, r):
     """Scans the exported batches of all sources, and releases them; their words are from ``plan[first]`` and
-    ``state[r]`` on. Returns where in the memory the others go on, or -1 if a batch is not what it is declared as."""
+    ``state[r]`` on. Returns where in the memory the others go on, or -1 if a batch is not what it is declared as, or
+    the dictionary has no room for its texts. Before word ``at`` there is room for texts, and their ends."""
     fits = True
+    ends = beyond(memory, at - TEXT_WORDS - ENDS)
+    data = beyond(bytes_of_memory, 8 * (at - TEXT_WORDS))
     for s in range(sources):
         c, batch = first + SOURCE * s, batches + 8 * EXPORTED * s
         n, width = given_rows(batch), plan[c + C_WIDTH]
         for x in range(READ):
             state[r + x] = 0
-        state[r + R_GIVEN], state[r + R_AT] = n, at
+        state[r + R_GIVEN], state[r + R_AT], state[r + R_CODES] = n, at, at + 2 * n
+        state[r + R_FORMS] = at + words_of_rows(width) * n + width + AHEAD
         if n > 0:
-            state[r + R_WEIGHTS], state[r + R_CODES] = at, at + 2 * n
+            state[r + R_WEIGHTS] = at
             weights, rows, codes = beyond(memory, at), beyond(memory, at + n), beyond(memory, at + 2 * n)
-            found, octets = beyond(state, r + R_ROWS), beyond(texts, plan[c + C_TEXTS])
-            done = scanned(batch, beyond(plan, plan[c + C_SCAN]), octets, plan[c + C_MOST], codes, weights, rows, found)
-            fits = fits and done != REFUSED
-            state[r + R_EVENTS] = state[r + R_ROWS]
-        at += words_of_rows(width) * n + width + AHEAD
+            found, named = beyond(state, r + R_ROWS), beyond(texts, plan[c + C_TEXTS])
+            scan = beyond(plan, plan[c + C_SCAN])
+            fits = scanned(batch, scan, named, plan[c + C_MOST], codes, weights, rows, found) and fits
+            k = state[r + R_ROWS]
+            for x in range(plan[c + C_CODED0], plan[c + C_CODED0] + plan[c + C_CODED]):
+                place, out = scan[2 + COLUMN * plan[x]], beyond(codes, plan[x] * k)
+                if fits:
+                    fits = coded_texts(
+                        batch, place, rows, k, dictionary, octets, DICTIONARY, ends, data, 8 * TEXT_WORDS, out, found
+                    )
+            release(batch)
+            state[r + R_EVENTS] = k
+        at = state[r + R_FORMS] + 2 * width
         r += READ
     return at if fits else -1
+
+
+@device
+def set_forms(memory, state, r, width):
+    """Writes where the columns of a source begin."""
+    forms = beyond(memory, state[r + R_FORMS])
+    for j in range(width):
+        forms[2 * j], forms[2 * j + 1] = WORDS, state[r + R_CODES] + j * state[r + R_EVENTS]
 
 
 @device
@@ -99,11 +126,11 @@ def net(plan, c, identity, secret, memory, state, r, slots):
     n, width = state[r + R_ROWS], plan[c + C_WIDTH]
     at = state[r + R_AT] + (2 + width) * state[r + R_GIVEN]
     codes, weights = beyond(memory, state[r + R_CODES]), beyond(memory, state[r + R_WEIGHTS])
-    if plan[c + C_NETS] == 0 or not _needs_net(weights, n):
-        return
-    out = beyond(memory, at + n)
-    m = net_of(codes, n, beyond(plan, identity), width, weights, n, secret, slots, memory, at, out, True)
-    state[r + R_EVENTS], state[r + R_CODES], state[r + R_WEIGHTS] = m, at + n, at + n + width * m
+    if plan[c + C_NETS] == 1 and _needs_net(weights, n):
+        out = beyond(memory, at + n)
+        m = net_of(codes, n, beyond(plan, identity), width, weights, n, secret, slots, memory, at, out, True)
+        state[r + R_EVENTS], state[r + R_CODES], state[r + R_WEIGHTS] = m, at + n, at + n + width * m
+    set_forms(memory, state, r, width)
 
 
 @device

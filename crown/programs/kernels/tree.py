@@ -1,11 +1,11 @@
 """A join core in a batch that is one native call: nets of relations in, rows of the free attributes out.
 
-    per stored relation: conditions -> columns -> net -> what deletes find
+    per stored relation: feed (``feeds``) -> net -> what deletes find
     all that goes, relation by relation -> all that comes -> the output buffer, in which what goes stands first
 
-What each stored relation takes of a source is what ``crown.ingest.batch.JoinInputs`` makes of it, and what is done with
+What each stored relation takes of a block is what ``crown.ingest.batch.JoinInputs`` makes of it, and what is done with
 it what ``crown.engine.propagation`` does, in the same order. It can be left wherever that can be: the batch goes on
-there. A stored relation has the words ``D_SOURCE`` ... in the plan, and ``K_TESTED`` ... in the state.
+there. A stored relation has the words ``D_FEED`` ... in the plan, and ``K_EVENTS`` ... in the state.
 """
 
 from __future__ import annotations
@@ -15,24 +15,22 @@ from crown.engine.kernels.payloads.summed_leaves import summed
 from crown.engine.kernels.publish import PUBLISHING, publish
 from crown.engine.kernels.state import find_copies
 from crown.engine.kernels.update import DONE, deleted, inserted
-from crown.ingest.kernels.scan import BEFORE, IS_NULL, ONE_OF, TEST, WITHIN
 from crown.kernels.arena import H_OPEN, ZERO
 from crown.kernels.jit import device
 from crown.kernels.pointers import beyond
 from crown.kernels.strings import NULL
-from crown.programs.kernels.sources import R_CODES, R_EVENTS, R_NULLS, R_WEIGHTS, READ, net_of
+from crown.programs.kernels.feeds import F_BLOCK, F_MADE, F_WIDTH
+from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_WEIGHTS, READ, net_of
 
-(D_SOURCE, D_WIDTH, D_WORD0, D_MOVES, D_NETS, D_TESTS, D_TEST0, D_RECORD, D_ASKS, D_JOINED, D_JOINED0, D_ALIASES,
- D_ALIAS0, D_SUMMED, TAKE) = range(15)  # fmt: skip
-"""Words of a stored relation in the plan: its source; how many columns of that it has, where they are listed, and 1 if
-they are not all in their order; 1 if it is netted; how many tests must hold, and where they are; its record
-descriptor; 1 if it is asked what deletes find; how many of its columns must not be NULL, and where they are listed; how
-many aliases read it, and where the words are listed that count what they read, and what the tests reject; 1 if only
-sums of its rows are kept."""
-K_TESTED, K_EVENTS, K_GONE, K_ROWS, K_WEIGHTS, K_AMOUNTS, K_ABSENT, TAKEN = range(8)
-"""Words of a stored relation in the state: tuples for which the tests hold; tuples of its net, and of these that go,
-which come first; where in the memory they are, one after the other, the weights, those of what goes without their sign,
-and what of that was not there."""
+(D_FEED, D_NETS, D_RECORD, D_ASKS, D_JOINED, D_JOINED0, D_ALIASES, D_ALIAS0, D_SUMMED, TAKE) = range(10)
+"""Words of a stored relation in the plan: the feed that makes its tuples; 1 if they are netted; its record descriptor;
+1 if it is asked what deletes find; how many of its columns must not be NULL, and where they are listed; how many
+aliases read it, and where the words are listed that count what they read, and what the feed leaves out; 1 if only sums
+of its rows are kept."""
+K_EVENTS, K_GONE, K_ROWS, K_WEIGHTS, K_AMOUNTS, K_ABSENT, TAKEN = range(7)
+"""Words of a stored relation in the state: tuples of its net, and of these that go, which come first; where in the
+memory they are, one after the other, the weights, those of what goes without their sign, and what of that was not
+there."""
 T_SIGN, T_TURN, T_STATUS, T_MINUS, T_ABSENT, T_EVERY, TREE = range(7)
 """Words of the state: the sign and the turn at which it is, the sign ``PUBLISHING`` behind all of them, and what the
 kernel there came back with; rows in the buffer that go, which stand first, if rows weigh nothing; copies that were not
@@ -41,69 +39,31 @@ there; the mask of tuples that all aliases read."""
 
 @device
 def words_of_rows(width):
-    """Returns how many words of the memory a tuple of a stored relation takes."""
-    return 2 * width + 6
+    """Returns how many words of the memory a tuple of a stored relation takes, besides those of its feed."""
+    return width + 5
 
 
 @device
-def _holds(plan, at, codes, n, i):
-    """Returns True if the test at ``plan[at]`` is TRUE of tuple ``i`` of ``n``. A test has the words that it has in a
-    scan, but for the form of the column."""
-    kind, code = plan[at], codes[plan[at + 1] * n + i]
-    holds = code != NULL
-    if kind == IS_NULL:
-        return holds if plan[at + 5] != 0 else not holds
-    found = False
-    if kind == WITHIN:
-        found = code >= plan[at + 3] and code <= plan[at + 4]
-    elif kind == ONE_OF:
-        for x in range(plan[at + 3], plan[at + 3] + plan[at + 4]):
-            found = found or code == plan[x]
-    else:
-        other = codes[plan[at + 3] * n + i]
-        holds = holds and other != NULL
-        found = code < other if kind == BEFORE else code == other
-    return holds and (found != (plan[at + 5] != 0))
-
-
-@device
-def _chosen(plan, d, codes, weights, n, out, amounts):
-    """Writes the columns of a stored relation, and the weights, of those of ``n`` tuples for which its tests hold; how
-    many. Column ``j`` begins at ``out[j * n]``."""
-    width, k = plan[d + D_WIDTH], ZERO
-    for i in range(n):
-        holds = True
-        for x in range(plan[d + D_TESTS]):
-            holds = holds and _holds(plan, plan[d + D_TEST0] + TEST * x, codes, n, i)
-        if holds:
-            for j in range(width):
-                out[j * n + k] = codes[plan[plan[d + D_WORD0] + j] * n + i]
-            amounts[k] = weights[i]
-            k += 1
-    return k
-
-
-@device
-def take(plan, d, identity, secret, memory, at, state, r, k, slots):
-    """Makes the net of a stored relation out of that of its source, from word ``at`` of the memory on. ``identity``:
-    where in the plan 0, 1, 2, ... is. Returns where the memory goes on."""
-    n, width = state[r + R_EVENTS], plan[d + D_WIDTH]
-    codes, weights = beyond(memory, state[r + R_CODES]), beyond(memory, state[r + R_WEIGHTS])
-    m, columns = n, beyond(plan, identity)
-    if plan[d + D_MOVES] == 1 or plan[d + D_TESTS] > 0:
-        chosen, amounts = beyond(memory, at), beyond(memory, at + width * n)
-        m = _chosen(plan, d, codes, weights, n, chosen, amounts)
-        codes, weights = chosen, amounts
-    at += (width + 1) * n
-    state[k + K_TESTED], state[k + K_ROWS] = m, at
+def take(plan, d, secret, memory, at, state, blocks, k, slots):
+    """Makes the net of a stored relation out of the block of its feed, from word ``at`` of the memory on. Returns where
+    that goes on."""
+    f = plan[d + D_FEED]
+    r, width = blocks + READ * plan[f + F_MADE], plan[f + F_WIDTH]
+    m, weights, forms = state[r + R_EVENTS], beyond(memory, state[r + R_WEIGHTS]), beyond(memory, state[r + R_FORMS])
+    n, columns = m, beyond(memory, at)
+    for j in range(width):
+        columns[j] = forms[2 * j + 1]
+    at += width
+    state[k + K_ROWS] = at
     rows = beyond(memory, at)
     at += (width + 1) * n
     if plan[d + D_NETS] == 1 and (m > 1 or (m == 1 and weights[0] == 0)):
-        m = net_of(codes, n, columns, width, weights, m, secret, slots, memory, at, rows, False)
+        m = net_of(memory, 1, columns, width, weights, m, secret, slots, memory, at, rows, False)
     else:
         for j in range(width):
+            first = columns[j]
             for i in range(m):
-                rows[i * width + j] = codes[j * n + i]
+                rows[i * width + j] = memory[first + i]
         for i in range(m):
             rows[m * width + i] = weights[i]
     state[k + K_WEIGHTS] = state[k + K_ROWS] + m * width
@@ -117,11 +77,12 @@ def take(plan, d, identity, secret, memory, at, state, r, k, slots):
 
 
 @device
-def lacks_key(plan, d, memory, state, r, k):
+def lacks_key(plan, d, memory, state, blocks, k):
     """Returns True if a tuple has a NULL where it is joined on."""
-    if state[r + R_NULLS] == 0:
+    f = plan[d + D_FEED]
+    if state[blocks + READ * plan[f + F_MADE] + R_NULLS] == 0:
         return False
-    rows, width = beyond(memory, state[k + K_ROWS]), plan[d + D_WIDTH]
+    rows, width = beyond(memory, state[k + K_ROWS]), plan[f + F_WIDTH]
     for x in range(plan[d + D_JOINED]):
         word = plan[plan[d + D_JOINED0] + x]
         for i in range(state[k + K_EVENTS]):
@@ -186,7 +147,7 @@ def propagate(ctx, plan, first, takes, turns, room, memory, state, t, k, ring, o
                     state[t + T_ABSENT] += absent[i]
             elif sign > 0 and n > gone:
                 come, weights = (
-                    beyond(memory, rows + gone * plan[d + D_WIDTH]),
+                    beyond(memory, rows + gone * plan[plan[d + D_FEED] + F_WIDTH]),
                     beyond(memory, state[of + K_WEIGHTS] + gone),
                 )
                 every = beyond(state, t + T_EVERY)
@@ -204,12 +165,14 @@ def propagate(ctx, plan, first, takes, turns, room, memory, state, t, k, ring, o
 
 
 @device
-def settle(arena, plan, first, takes, state, r, k):
+def settle(arena, plan, first, takes, state, blocks, k):
     """Lets a batch that is done stand, and counts it, per alias."""
     arena[H_OPEN] = 0
     for x in range(takes):
         d, of = first + TAKE * x, k + TAKEN * x
-        rejected = state[r + READ * plan[d + D_SOURCE] + R_EVENTS] - state[of + K_TESTED]
+        f = plan[d + D_FEED]
+        r, made = blocks + READ * plan[f + F_BLOCK], blocks + READ * plan[f + F_MADE]
+        rejected = state[r + R_EVENTS] - state[made + R_EVENTS]
         for at in range(plan[d + D_ALIAS0], plan[d + D_ALIAS0] + 2 * plan[d + D_ALIASES], 2):
             arena[plan[at]] += state[of + K_EVENTS]
             arena[plan[at + 1]] += rejected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from crown.expressions.kernels.evaluate import CODES, WORDS
 from crown.kernels.batches import extent
 from crown.results.columns import Frame
-from crown.stages.feeds import Reader
+from crown.stages.feeds import Fed, Reader
 from crown.stages.groups.addends import Addends
 from crown.stages.groups.far import Far
 from crown.stages.groups.form import Form
@@ -71,17 +71,21 @@ class Batch:
         return self.both[int(self.state[kernels.S_GROUPS]) :]
 
 
+Started = Callable[[Sequence[Zset]], tuple[Batch, int]]
+"""Returns the batch of some nets that another kernel has started, and what it asks for."""
+
+
 class Operator(NamedTuple):
     """A group stage as a kernel runs it, and the constant arguments of ``group_batch.advance``.
 
-    ``keys``: the key columns of the events. ``sums`` and ``carried``: the recipes of both. ``scratch``: its number of
-    words.
+    ``fed``: how the rows of the source become events; None if they are the events. ``keys``: the key columns of the
+    events. ``sums`` and ``carried``: the recipes of both. ``scratch``: its number of words.
     """
 
+    fed: Fed | None
     plan: np.ndarray
     table: int
     keys: np.ndarray
-    forms: np.ndarray
     sums: np.ndarray
     carried: np.ndarray
     scratch: int
@@ -90,15 +94,15 @@ class Operator(NamedTuple):
 class Entry:
     """Prepares the events of the first feed: sums of ``terms`` of their groups, which are identified by ``keys``.
 
-    ``types``: the types of the columns of feeds. ``plain``: the rows of the source enter unchanged. ``key_rows``: the
-    positions of the keys in the inputs. ``forms``: the forms of the inputs if ``plain``.
+    ``types``: the types of the columns of feeds. ``columns``: the columns that are the inputs; None if the rows of the
+    source are the inputs. ``key_rows``: the positions of the keys in the inputs.
     """
 
     def __init__(self, reader: Reader, keys: Sequence[str], terms: Sequence[Placed], types: Mapping[str, str]) -> None:
         self._reader = reader
         read = Addends(terms, types).reads
-        self.plain = reader.places is not None
         self._reads = [*((name, False) for name in keys), *read]
+        self.columns = [name for name, _ in self._reads] if reader.places is None else None
         places = reader.places
         if places is None:  # the inputs are a new matrix of all columns that are read
             places = {name: len(keys) + i for i, (name, _) in enumerate(read)}
@@ -107,17 +111,19 @@ class Entry:
             key_rows = [places[name] for name in keys]
         self.sums = Addends(terms, types, places)
         self.key_rows = np.array(key_rows, np.int64)
-        forms = np.zeros((1 + max(places.values(), default=0), 2), np.int64)
+        self._forms = np.zeros((1 + max(places.values(), default=0), 2), np.int64)
+        self._forms[:, 1] = np.arange(len(self._forms))
         for name, wide in read:
-            forms[places[name], 0] = CODES if wide else WORDS
-        self.forms = forms.reshape(-1)
+            self._forms[places[name], 0] = CODES if wide else WORDS
 
     def begun(self, nets: Sequence[Zset], form: Form, width: int) -> Batch:
         """Returns a batch that has not started. ``width``: the number of words of a group's sums."""
         net, reader = nets[0], self._reader
         if reader.places is not None:
             weights, inputs = reader.weights(net), np.ascontiguousarray(net.columns()).reshape(-1)
-            return Batch(nets, weights, inputs, self.forms, NOTHING, self.key_rows * len(weights), form, width)
+            n = len(weights)
+            forms = (self._forms * (1, n)).reshape(-1)
+            return Batch(nets, weights, inputs, forms, NOTHING, self.key_rows * n, form, width)
         frame, weights = reader.frame(net)
         inputs, forms, pairs = frame.inputs(self._reads)
         strides = self.key_rows * len(weights)

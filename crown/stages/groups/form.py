@@ -28,6 +28,12 @@ class Form:
     keys: bool
     longer: Form | None
 
+    @property
+    def for_longer(self) -> Form:
+        """Returns ``longer``, of a form that has decimals of two words."""
+        assert self.longer is not None, "else it has no such column"
+        return self.longer
+
     @classmethod
     def of(
         cls, stage: GroupStage, rules: Sequence[Rule], layout: Layout, words: int, pauses: int, far: bool,

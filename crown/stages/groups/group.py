@@ -25,7 +25,7 @@ from crown.results.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
 from crown.stages.groups.addends import Addends, CarriedTerm, JoinSums
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals, kept_in_order
-from crown.stages.groups.batch import NO_FLAGS, NOTHING, Batch, Entry, Operator, Room, wrong_count
+from crown.stages.groups.batch import NO_FLAGS, NOTHING, Batch, Entry, Operator, Room, Started, wrong_count
 from crown.stages.groups.exported_sums import ImportedSums, exported_columns
 from crown.stages.groups.far import Far, FarParts
 from crown.stages.groups.form import Form
@@ -118,7 +118,7 @@ class Groups(Stage):
         self._near, self._with_far = (
             Form.of(stage, self._rules, self._layout, self._words, pauses, far) for far in (False, True)
         )
-        self.started: tuple[Batch, int] | None = None  # a batch that the next ``apply`` continues, and its request
+        self.started: Started | None = None  # a batch that the next ``apply`` continues
         if part.open(2) and stage.whole:
             self._make_whole()
 
@@ -144,29 +144,32 @@ class Groups(Stage):
     def undo(self, nets: Sequence[Zset]) -> Zset:
         return self._change([net.negated() for net in nets], -1)
 
-    def operator(self) -> Operator | None:
-        """Returns the stage as a kernel runs it, or None unless all rows of one source enter unchanged."""
+    def operator(self) -> Operator | str:
+        """Returns the stage as a kernel runs it, or why it cannot."""
         entry, (reader, *more) = self._entry, self._readers
-        if not entry.plain or more or reader.feed.weight != 1 or self._imported_sums is not None:
-            return None
-        return Operator(
-            self._near.plan, self._table, entry.key_rows, entry.forms, entry.sums.recipe, self._carried,
-            self._scratch.size,
-        )  # fmt: skip
+        if more or self._imported_sums is not None:
+            return "it reads several sources, or sums of other cells"
+        fed = reader.fed(entry.columns or []) if entry.columns is not None or reader.feed.weight != 1 else None
+        if isinstance(fed, str):
+            return fed
+        if fed is not None and not fed.wide.isdisjoint(entry.key_rows.tolist()):
+            return "a key is computed that has more than 18 digits"
+        sums, scratch = entry.sums.recipe, self._scratch.size
+        return Operator(fed, self._near.plan, self._table, entry.key_rows, sums, self._carried, scratch)
 
     @property
     def holds_far(self) -> bool:
         """Returns True if a group has a sum with a far part. Rows are then computed in another form."""
         return bool(self._far.words and self.parts[0][A.H_FAR])
 
-    def entered(self, net: Zset) -> Batch:
-        """Returns the batch of a net with the arguments of an ``operator``. It has not started."""
-        return self._entry.begun([net], self._near, self._layout.words)
+    def entered(self, nets: Sequence[Zset]) -> Batch:
+        """Returns the batch of some nets with the arguments of an ``operator``. It has not started."""
+        return self._entry.begun(nets, self._near, self._layout.words)
 
     def _change(self, nets: Sequence[Zset], sign: int) -> Zset:
         """Adds events and returns the changed rows. ``sign`` -1 undoes a batch."""
         started, self.started = self.started, None
-        batch, asked = (self._begun(nets, sign), None) if started is None else started
+        batch, asked = (self._begun(nets, sign), None) if started is None else started(nets)
         arena = self.parts[0]
         try:
             if asked is None:
@@ -250,7 +253,7 @@ class Groups(Stage):
         elif asked == kernels.VALUES:
             self._give(batch)
         elif asked == kernels.LONG:
-            batch.form = _longer(batch.form)
+            batch.form = batch.form.for_longer
             self._give(batch)
         elif asked == kernels.REFUSED:
             group, column = batch.state[[kernels.S_AT, kernels.S_COLUMN]].tolist()
@@ -372,7 +375,7 @@ class Groups(Stage):
         while n < 0:
             given, shown = self._given(form, handles, totals)
             n = kernels.present(self.parts[0], form.plan, handles, totals.rows, given, shown, 1, self._scratch, out)
-            form = form if n >= 0 else _longer(form)
+            form = form if n >= 0 else form.for_longer
         return out[: len(self.columns) * n].reshape(len(self.columns), n)
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
@@ -442,9 +445,3 @@ class Groups(Stage):
     def stats(self) -> dict[str, Any]:
         """Returns the numbers of groups and of distinct values."""
         return {"groups": int(self.parts[0][self._table + A.T_COUNT]), "values": len(self._multisets)}
-
-
-def _longer(form: Form) -> Form:
-    """Returns the form for decimals that are not their own codes."""
-    assert form.longer is not None, "else it has no such column"
-    return form.longer

@@ -99,11 +99,11 @@ def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
 
 
 @device
-def _is_null(inputs, forms, pairs, n, column, i):
+def _is_null(inputs, forms, pairs, column, i):
     """Returns True iff an input has no value in a row."""
     if forms[2 * column] == PAIRS:
         return pairs[forms[2 * column + 1] + 2 * i + 1] == NULL
-    return inputs[column * n + i] == NULL
+    return inputs[forms[2 * column + 1] + i] == NULL
 
 
 @device
@@ -115,33 +115,33 @@ def _is_beyond(code, side):
 
 
 @device
-def _counted(inputs, forms, pairs, weights, recipe, r, n, i):
-    """Returns how often row ``i`` of ``n`` counts for the term at ``recipe[r]``: not at all, or its weight."""
-    if recipe[r + T_CONDITION] >= 0 and inputs[recipe[r + T_CONDITION] * n + i] != 1:
+def _counted(inputs, forms, pairs, weights, recipe, r, i):
+    """Returns how often row ``i`` counts for the term at ``recipe[r]``: not at all, or its weight."""
+    if recipe[r + T_CONDITION] >= 0 and inputs[forms[2 * recipe[r + T_CONDITION] + 1] + i] != 1:
         return ZERO
     for x in range(r + T_HEAD, r + T_HEAD + recipe[r + T_NEEDS]):
-        if _is_null(inputs, forms, pairs, n, recipe[x], i):
+        if _is_null(inputs, forms, pairs, recipe[x], i):
             return ZERO
-    if recipe[r + T_SIDE] != 0 and not _is_beyond(inputs[recipe[r + T_OF] * n + i], recipe[r + T_SIDE]):
+    if recipe[r + T_SIDE] != 0 and not _is_beyond(inputs[forms[2 * recipe[r + T_OF] + 1] + i], recipe[r + T_SIDE]):
         return ZERO
     return weights[i]
 
 
 @device
-def _load(dictionary, inputs, forms, pairs, n, column, kind, i, out, at):
+def _load(dictionary, inputs, forms, pairs, column, kind, i, out, at):
     """Writes a factor as an integer from ``out[at]`` on; returns its limbs, and 1 if it is a far double, written as 0,
     else 0."""
-    code = inputs[column * n + i]
+    first = forms[2 * column + 1]
+    if forms[2 * column] == PAIRS:
+        out[at], out[at + 1] = pairs[first + 2 * i], pairs[first + 2 * i + 1]
+        return 2, ZERO
+    code = inputs[first + i]
     if kind == DOUBLE:
         return FLOAT_LIMBS, ZERO + lift_float(code, out, at)
     if kind == WHOLE:
         out[at] = code
         return 1, ZERO
-    if forms[2 * column] == PAIRS:
-        first = forms[2 * column + 1] + 2 * i
-        out[at], out[at + 1] = pairs[first], pairs[first + 1]
-    else:
-        out[at], out[at + 1] = value_word(dictionary, code, 0), value_word(dictionary, code, 1)
+    out[at], out[at + 1] = value_word(dictionary, code, 0), value_word(dictionary, code, 1)
     return 2, ZERO
 
 
@@ -155,23 +155,23 @@ def _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, sc
     far = ZERO
     if factors == 0:
         for i in range(n):
-            state[where[i] * width + at] += _counted(inputs, forms, pairs, weights, recipe, r, n, i)
+            state[where[i] * width + at] += _counted(inputs, forms, pairs, weights, recipe, r, i)
         return far
     if factors == 1 and limbs == 2 and recipe[first + 1] == WHOLE:
-        column = recipe[first] * n
+        column = forms[2 * recipe[first] + 1]
         for i in range(n):
-            weight = _counted(inputs, forms, pairs, weights, recipe, r, n, i)
+            weight = _counted(inputs, forms, pairs, weights, recipe, r, i)
             if weight != 0:
                 value, place = inputs[column + i], where[i] * width + at
                 low, high = product_of_words(value, weight)
                 state[place], state[place + 1] = sum_of_pairs(state[place], state[place + 1], low, high)
         return far
     for i in range(n):
-        weight = _counted(inputs, forms, pairs, weights, recipe, r, n, i)
+        weight = _counted(inputs, forms, pairs, weights, recipe, r, i)
         if weight == 0:
             continue
         for f in range(first, first + 2 * factors, 2):
-            m, beyond = _load(dictionary, inputs, forms, pairs, n, recipe[f], recipe[f + 1], i, scratch, limbs)
+            m, beyond = _load(dictionary, inputs, forms, pairs, recipe[f], recipe[f + 1], i, scratch, limbs)
             far += beyond
             if f == first:
                 extend(scratch, 0, limbs, scratch, limbs, m)
