@@ -10,7 +10,7 @@ SUMS, GROUPS, ROWS = "sums", "groups", "rows"
 """How a row of one side finds rows of the other side: as sums over all that match, as such sums for each of the groups
 that the outputs show, or one by one."""
 PairTerm = tuple[tuple[str, str], ...]
-"""A product of factors: (feed column, what the factor is), see `plans.payloads.payload`."""
+"""A product of factors: (feed column, kind of factor), see `plans.payloads.payload`."""
 
 
 @dataclass(frozen=True)

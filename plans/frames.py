@@ -135,8 +135,8 @@ class WindowFunction:
 
     @property
     def keeps_values(self) -> bool:
-        """Returns whether all values of a partition are kept in their order: those outside of what is read of a frame
-        without a bound on one side are all in it, or none of them."""
+        """Returns whether all values of a partition are stored in their order. In a frame that is open on one side, the
+        values outside of those read are either all in the frame, or all outside."""
         if self.frame is None or not self.frame.half_bounded or self.distinct:
             return False
         return self.function in ("percentile", "percentile_disc", "max_by", "min_by")

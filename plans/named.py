@@ -139,8 +139,8 @@ def without_table(program: Program, name: str) -> Program:
 
 
 def over(program: Program, schema: Schema) -> Program:
-    """Returns the program over other base tables. PlanError if there is none, or a result reads one that is gone or is
-    another one."""
+    """Returns the program over other base tables. Raises PlanError if there are none, or if a result reads a table that
+    is missing or has changed."""
     tables = tuple(schema.values())
     check_names(schema)
     if not tables:

@@ -17,7 +17,7 @@ from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 COUNTED, INDICATOR, EXISTS = "counted", "indicator", "exists"
 VALUE, VALID, PLUS, MINUS, UP, DOWN = "value", "valid", "plus", "minus", "up", "down"
-"""What a factor is: the value of its attribute, 0 where it is NULL; or 1 where a property holds, else 0.
+"""The kinds of factors: the value of an attribute, 0 where it is NULL; or 1 where a property holds, else 0.
 
 `valid`: the attribute is not NULL. `plus`: it is NaN or +Infinity. `minus`: it is NaN or -Infinity. `up`: it is at
 least 0, or NaN. `down`: it is at most 0, or NaN. The last four determine the sign of products that are not finite.
@@ -31,7 +31,7 @@ COUNT_BITS = 63
 _FLOAT_SIZE = 192
 
 Factor = tuple[int, str, str]
-"""(node, its attribute, what the factor is)"""
+"""(node, its attribute, kind of factor)"""
 Term = tuple[Factor, ...]
 """Factors in order. A factor may occur several times."""
 
@@ -77,13 +77,13 @@ def factor_bits(kind: str, what: str = VALUE) -> int:
 
 
 def sum_bits(factors: Iterable[tuple[str, str]]) -> int:
-    """Returns the bits, without the sign, of a sum of products of factors, given as pairs (type, what), while the count
-    fits 63 bits."""
+    """Returns the bits, without the sign, of a sum of products of factors, given as (type, kind), while the count fits
+    63 bits."""
     return COUNT_BITS + sum(factor_bits(kind, what) for kind, what in factors)
 
 
 def doubles_of(factors: Iterable[tuple[str, str]]) -> int:
-    """Returns the number of doubles in a product of factors, given as pairs (type, what)."""
+    """Returns the number of doubles in a product of factors, given as pairs (type, kind)."""
     return sum(kind == "float64" and what == VALUE for kind, what in factors)
 
 

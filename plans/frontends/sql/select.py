@@ -185,7 +185,7 @@ def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, checks: _Ch
     windows = Windows(Columns([], several), plain, scope, node.args.get("windows") or ()) if has_windows(node) else None
     value = plain if windows is None else windows.value
     listed = list(_listed(node, scope, groups is not None))
-    if windows is not None:  # what is selected of the rows are columns below the window functions, in this sequence
+    if windows is not None:  # selected expressions over rows are columns of the rows, in this order
         for name, item, expr in listed:
             if expr is not None or not contains_window(item):
                 windows.add(Item(name, plain(value_of(item)) if expr is None else expr, item))

@@ -13,8 +13,8 @@ _FAR = 1 << 62
 
 
 def parted(point: Expr, bound: Expr, low: bool) -> tuple[Expr, Expr, Expr]:
-    """Returns integer point and bound, with the addends of the point moved to the bound, and what must not be NULL of
-    the bound.
+    """Returns integer point and bound, with the addends of the point moved to the bound, and the part of the bound that
+    must not be NULL.
 
     They are compared as int64, so that a sum does not overflow. If the addend of a bound leads so far away that every
     point is on its inner side, only the expression without the addend must not be NULL.

@@ -211,12 +211,12 @@ def _running(value: Source) -> _Running | None:
 
 
 def _less_constant(running: _Running, bound: Expr) -> _Running | None:
-    """Returns the sum that compares with 0 as a mean of whole numbers compares with its bound, a constant; None if
-    there is no such sum.
+    """Returns a sum that compares with 0 as a mean of integers compares with a constant bound, or None if there is
+    none.
 
-    A mean is a DOUBLE that is rounded once. It equals a whole number c only if the exact mean does: any other mean of
-    n numbers is at least 1 / n away from c. There are fewer than 2^31 rows, so for c up to 2^20 this is more than what
-    is lost by rounding.
+    A mean is a DOUBLE that is rounded once. It equals an integer c only if the exact mean does: any other mean of n
+    numbers differs from c by at least 1 / n. There are fewer than 2^31 rows, so for c up to 2^20 this is more than the
+    rounding error.
     """
     (argument,) = running.total.arguments
     value = dict(running.rows.outputs)[argument]

@@ -31,7 +31,7 @@ from plans.theory.hypergraph import Hypergraph, acyclic, union
 
 MOST_FOLDED = 6
 MOST_SOURCES = 16
-"""Limit of the search, which tries sets of relations: queries with more relations are not searched."""
+"""Limits of the search: the most relations of a folded set, and the most relations of a query."""
 
 
 def folded(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:

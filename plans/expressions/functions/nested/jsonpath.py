@@ -19,7 +19,7 @@ from plans.expressions.functions.function import function
 
 _STEP = re.compile(r"\.([^.\[\]*'$ ]+)|\[(\d+)\]|\['([^'*?]+)'\]")
 _ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
-_HALF = re.compile("[\ud800-\udfff]")  # of a pair of UTF-16, without the other: escapes say it, no text has it
+_HALF = re.compile("[\ud800-\udfff]")  # half of a UTF-16 surrogate pair, which no text contains
 
 
 class _Object(tuple[tuple[str, Any], ...]):

@@ -1,6 +1,6 @@
 """Functions of numbers: roots, powers, logarithms, signs, and the greatest and least of several values.
 
-Powers and logarithms are those of the C library. Java's may differ from them in the last digit.
+Powers and logarithms use the C library. Java's results may differ in the last digit.
 """
 
 from __future__ import annotations

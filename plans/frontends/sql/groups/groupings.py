@@ -65,7 +65,7 @@ def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
         raise text.error(f"{len(several)} groupings in one query are too many", group, f"{_MOST} are maintained")
     written = _once(item for one in several for item in one)
     every = tuple(_meant(item, node, scope) for item in written)
-    whole = several == [[]] and not group.args.get("grouping_sets")  # behind a list, there is one of columns, too
+    whole = several == [[]] and not group.args.get("grouping_sets")  # after a list, there is one of columns, too
     found = []
     for one in several:
         chosen = tuple(_once(one))

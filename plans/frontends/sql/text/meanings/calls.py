@@ -240,8 +240,8 @@ def _length(node: Any, dialect: str) -> Any:
 def _titled(node: Any, dialect: str) -> Any:
     """Returns INITCAP.
 
-    The call or the dialect names the signs at which words end. If it names none, words end at all signs but letters and
-    digits.
+    The call or the dialect specifies the characters at which words end. By default, words end at all characters except
+    letters and digits.
     """
     if node.this is None:
         raise PlanError("INITCAP lacks an argument", hint="name the text: INITCAP(name)")
@@ -252,7 +252,7 @@ def _titled(node: Any, dialect: str) -> Any:
 
 
 def _counted(node: Any, dialect: str) -> Any:
-    """Marks that COUNT() counts rows. PlanError for several columns if the dialect counts one."""
+    """Marks that COUNT() counts rows. Raises PlanError for several columns if the dialect counts only one."""
     if node.this is None and dialect in ("duckdb", "clickhouse"):
         node.set("this", exp.Star())
     several = [*node.expressions, *(node.this.expressions[1:] if isinstance(node.this, exp.Distinct) else [])]

@@ -1,7 +1,7 @@
 """JSON of PostgreSQL, DuckDB, MySQL and standard SQL: constructors, elements as rows, and operators.
 
-A JSON value is a text here. An argument of a JSON constructor is JSON itself, or a value that becomes JSON, such as a
-text that gets quotes. The syntax of the argument decides which, even through a subquery in FROM or a CTE that names it:
+A JSON value is a text here. An argument of a JSON constructor is JSON, or a value that becomes JSON, such as a text
+that gets quotes. Its syntax decides which, even through a subquery in FROM or a CTE that names it:
 
     JSON_OBJECT('a': x, 'b': js -> 'c')       JSON_OBJECT('a', x, 'b', AS_JSON(js -> 'c'))
     JSON_AGG(x ORDER BY y)                    '[' || STRING_AGG(COALESCE(WRITE_JSON(x), 'null'), ',' ORDER BY y) || ']'

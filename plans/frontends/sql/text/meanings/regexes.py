@@ -1,7 +1,8 @@
-"""Regular expressions as other dialects mean them, in Spark's words: options, groups in replacements, which match.
+"""Translates regular expressions of other dialects to Spark's: options, groups in replacements, occurrences.
 
 Part of `plans.frontends.sql`. Options become `(?i)` and `(?s)` before the pattern, `\\1` in a replacement becomes `$1`,
-and a `$` that is the end of the text `\\z`. What is not read is refused, since sqlglot leaves such arguments out.
+and a `$` that means the end of the text becomes `\\z`. Unsupported arguments are rejected, because sqlglot ignores
+them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from plans.frontends.sql.text.made import call, rewritten
 from plans.frontends.sql.text.meanings.calls import AS_SPARK
 
 _BACKSLASHES = ("duckdb", "postgres", "bigquery", "snowflake", "oracle", "clickhouse")
-"""Dialects whose replacements call a group `\\1`."""
+"""Dialects in which `\\1` in a replacement is a group."""
 _REAL_ENDS = ("duckdb", "postgres", "bigquery")
-"""Dialects in which `$` is the end of the text, not a place before its last line end, too."""
+"""Dialects in which `$` is only the end of the text, not also the position before its last line end."""
 _NULL_IF_NONE = ("trino", "presto", "athena")
 _REPLACES_ALL = ("redshift",)
 _READ = ("i", "s", "c")
-"""Options: `i` and `s` are flags, and `c` takes back an `i` before it."""
+"""Options: `i` and `s` are flags, and `c` cancels an `i` before it."""
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$|[^\\\[$]+|.", re.DOTALL)
 _FLAGS = re.compile(r"\(\?([is]+)\)")
 _GROUP = re.compile(r"\\(?:([0-9&])|(\\))|([$])|([^\\$]+)", re.DOTALL)
@@ -186,7 +187,7 @@ def _split(node: Any, dialect: str) -> Any:
 
 
 def _called(node: Any, dialect: str) -> Any:
-    """Returns what replaces REGEXP_SPLIT_TO_ARRAY; None for other functions."""
+    """Returns the replacement of REGEXP_SPLIT_TO_ARRAY, or None for other functions."""
     given = node.expressions
     if str(node.this).upper() != "REGEXP_SPLIT_TO_ARRAY" or len(given) != 2:
         return None
