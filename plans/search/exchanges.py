@@ -1,4 +1,4 @@
-"""Runs a program in cells in two rounds, between which only the rows of one stage are exchanged.
+"""Plans how a program runs in cells in two rounds, between which only the rows of one stage are exchanged.
 
 A program that no output column cuts can be *split* at a stage if the stages after it read only its rows: the stages up
 to it are one program, and the stages after it are a program over a relation, the rows of the stage. The first program

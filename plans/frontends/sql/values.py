@@ -124,7 +124,8 @@ def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
 def _one_value(node: exp.Expression, scope: Scope) -> Expr:
     """Returns the value of a subquery of one row, or NULL if the subquery is empty.
 
-    It may read the outer query. A second row is an error at run time, unless it is certain that there is none.
+    It may read the outer query. A batch that gives it a second row is rejected, unless the query proves that there is
+    none.
     """
     sub, text = subqueries.subquery(unwrapped(node), scope), scope.text
     found = sub.relation
