@@ -1,6 +1,6 @@
 """A plugin of pytest that writes down which functions of the product each test calls, and how long it takes.
 
-``CROWN_COVERING``: the file that is written. A file of tests is given four seconds of processor time, a
+``CROWN_COVERING``: the file that is written. A file of tests is given eight seconds of processor time, a
 test three; what takes longer is not asked about faults.
 """
 
@@ -21,7 +21,7 @@ import pytest
 
 from tests.mutants.rooms import ROOT
 
-PER_FILE, PER_TEST = 4.0, 3.0
+PER_FILE, PER_TEST = 8.0, 3.0
 _PACKAGES = tuple(f"{ROOT / name}/" for name in ("crown", "plans"))
 
 
@@ -40,7 +40,7 @@ class Covering:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Tests that start Spark are left out; four seconds are to see something of everything that a file has."""
+        """Tests that start Spark are left out; eight seconds are to see something of everything that a file has."""
         items[:] = [item for item in items if not item.get_closest_marker("spark")]
         items.sort(key=lambda item: (str(item.path), hashlib.sha256(item.nodeid.encode()).digest()))
 

@@ -82,7 +82,7 @@ class _Finder:
 
     def _changes(self, node: ast.AST) -> Iterator[tuple[int, int, str]]:
         """Yields the changes of a statement or an expression, and of all that it holds."""
-        if isinstance(node, (ast.Raise, ast.Assert)):
+        if isinstance(node, (ast.Raise, ast.Assert)) or (isinstance(node, ast.keyword) and node.arg == "strict"):
             return
         yield from self._own(node)
         for field, value in ast.iter_fields(node):

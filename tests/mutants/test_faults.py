@@ -21,7 +21,7 @@ class Box:
         """Adds up to 7 rows."""
         if not rows and self.open or len(rows) > most:
             raise ValueError(f"{len(rows) + 1} rows")
-        for row in rows:
+        for row, _ in zip(rows, rows, strict=True):
             if (row) is None:
                 continue
             self.size += row * 2

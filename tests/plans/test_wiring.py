@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import plans
+from plans import named
+from plans.reads import sources
 from plans.wiring import Wire, wiring
 
 TABLES = {"r": {"a": "int64", "b": "int64", "x": "int64"}, "s": {"b": "int64", "c": "int64", "y": "string"}}
@@ -37,6 +39,14 @@ def test_rows_repeat_where_their_only_reader_nets_them_and_deletes_are_trusted()
     assert not any(wiring(program, "trust", cells=True)[name].may_repeat for name in ("r", "s"))
     (join,) = (number for number, stage in enumerate(program.stages) if type(stage).__name__ == "JoinStage")
     assert wiring(program)[join].may_repeat, "the group adds its rows up"
+
+
+def test_rows_of_a_result_are_net_though_its_only_reader_would_net_them() -> None:
+    joined = named.added(named.empty(TABLES), "joined", "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b")
+    both = named.added(joined, "sums", "SELECT a, SUM(c) AS t FROM joined GROUP BY a")
+    number = named.result_of(both, "joined").stage
+    assert any(number in sources(stage) for stage in both.stages)
+    assert not wiring(both)[number].may_repeat
 
 
 def test_a_relation_is_read_again_where_the_last_stage_keeps_nothing() -> None:

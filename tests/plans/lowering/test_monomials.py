@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from crown.store.codec import uses_dictionary
 from plans import Program, program
+from plans.lowering.groups.monomials import one_word
 from plans.payloads.payload import MINUS, PLUS, VALID, VALUE
 from plans.program import GroupStage, JoinStage, LinearStage
 
@@ -103,3 +105,9 @@ def test_a_program_with_carried_sums_survives_its_json() -> None:
 def test_groups_without_carried_sums_have_the_json_that_they_had(query: str) -> None:
     group = next(stage for stage in program(query, TABLES).to_json()["stages"] if stage["kind"] == "group")
     assert not {"summed", "carried"} & set(group)
+
+
+def test_a_value_is_one_word_where_its_code_is_no_entry_of_the_dictionary() -> None:
+    types = ["bool", "int32", "int64", "float64", "date", "timestamp", "timestamp_ntz", "string", "binary"]
+    types += [f"decimal({digits},{min(digits, 2)})" for digits in range(1, 39)]
+    assert [one_word(type_) for type_ in types] == [not uses_dictionary(type_) for type_ in types]
