@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -14,6 +15,7 @@ _FILES = re.compile(r"(?<=<!-- files -->\n).*(?=<!-- end of files -->)", re.DOTA
 _NAME = re.compile(rf"`((?:{'|'.join(PACKAGES).replace('/', '.')})(?:\.\w+)+)`")
 
 
+@cache
 def first_sentence(file: Path) -> str:
     """What the file says that it is."""
     text = ast.get_docstring(ast.parse(file.read_text())) or ""
@@ -60,6 +62,7 @@ def is_in_a_module(name: str) -> bool:
     return path.is_dir() or path.with_suffix(".py").is_file()
 
 
+@cache
 def exists(name: str) -> bool:
     """Whether the dotted name is a module of this project, or something that one defines."""
     words = name.split(".")

@@ -47,17 +47,30 @@ def modules(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
+Import = ast.Import | ast.ImportFrom
+
+
+@cache
+def statements(file: Path) -> list[tuple[Import, bool]]:
+    """Every statement of the file that imports, at its top or inside a function, and whether it is for type checkers
+    alone."""
+    nodes = [*ast.walk(ast.parse(file.read_text()))]
+    conditions = [node for node in nodes if isinstance(node, ast.If)]
+    typed = {id(part) for i in conditions if "TYPE_CHECKING" in ast.unparse(i.test) for part in i.body}
+    return [(node, id(node) in typed) for node in nodes if isinstance(node, Import)]
+
+
 @cache
 def imports(file: Path) -> list[str]:
-    """Every module that the file imports, at its top or inside a function, by its full name."""
+    """Every module that the file imports by its full name."""
     return [*_imports(file)]
 
 
 def _imports(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node, _ in statements(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{file}: imports are absolute here"
             base = node.module or ""
             yield base
@@ -173,20 +186,17 @@ def imported(package: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for file in modules(package):
         name = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        tree = ast.parse(file.read_text())
-        conditions = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
-        typed = {id(part) for i in conditions if "TYPE_CHECKING" in ast.unparse(i.test) for part in i.body}
         found[name] = {
             other
-            for node in ast.walk(tree)
-            if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in typed
+            for node, typed in statements(file)
+            if not typed
             for other in _named(node)
             if other.split(".")[0] == package and other != name
         }
     return found
 
 
-def _named(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+def _named(node: Import) -> Iterator[str]:
     """The modules that a statement names; of `from package import module` the module alone."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)

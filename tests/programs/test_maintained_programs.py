@@ -46,7 +46,7 @@ def maintain(query: str, turns: int) -> None:
     driver.remove_everything()
 
 
-@pytest.mark.parametrize("turns", [4, slow(10)])
+@pytest.mark.parametrize("turns", [3, slow(10)])
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_is_maintained(query: str, turns: int) -> None:
     maintain(query, turns)

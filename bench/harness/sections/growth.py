@@ -60,6 +60,7 @@ def batches(scale: str) -> list[Cell]:
     not.
     """
     sizes = (10, 1_000) if scale == "quick" else (1, 10, 100, 1_000, 10_000, 100_000)
+    bound = 1.0 if scale == "quick" else 5.0
     cells = []
     for rows in sizes:
         preload = 3_000 if scale == "quick" else 120_000
@@ -67,7 +68,7 @@ def batches(scale: str) -> list[Cell]:
         for engine in ("crown", "duckdb-delta", "first-order"):
             more = {"options": {"prefix": preload + measured}, "preload": preload, "law": "batch", "x": rows}
             cells.append(
-                cell("3-hop", engine, "delta", scale, batch_rows=rows, checked=False, repeats=1, bound_s=5.0, **more)
+                cell("3-hop", engine, "delta", scale, batch_rows=rows, checked=False, repeats=1, bound_s=bound, **more)
             )
     return cells
 
