@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from plans.types import in_a_word
+
 RANKS = ("row_number", "rank", "dense_rank")
 """Functions whose values move by the same amount in all rows behind a change."""
 WHOLE = ("percent_rank", "cume_dist", "ntile")
@@ -139,6 +141,8 @@ class WindowFunction:
         values outside of those read are either all in the frame, or all outside."""
         if self.frame is None or not self.frame.half_bounded or self.distinct:
             return False
+        if self.function in ENDS:
+            return not in_a_word(self.type)
         return self.function in ("percentile", "percentile_disc", "max_by", "min_by")
 
     @property

@@ -98,6 +98,14 @@ def decimal_parts(type_: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+@cache
+def in_a_word(type_: str) -> bool:
+    """Returns whether the code of a value of this type is one word that is ordered as the values are."""
+    digits = decimal_parts(type_)
+    short = digits is None or digits[0] <= ONE_WORD_DIGITS
+    return short and type_ not in ("string", "binary") and not is_nested(type_)
+
+
 def exact_scale(type_: str) -> int | None:
     """Returns the number of decimal places of an exact numeric type, or None for other types."""
     if type_ in ("int32", "int64"):

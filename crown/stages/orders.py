@@ -42,11 +42,6 @@ def ordered(codes: np.ndarray, type_: str, falling: bool) -> np.ndarray:
     return ~keys if falling else keys
 
 
-def in_a_word(type_: str) -> bool:
-    """Returns True if one word represents the order of values of a type (see ``ordered``)."""
-    return order_of(type_) in (orders.BY_WORD, orders.BY_FLOAT)
-
-
 def worths(codes: np.ndarray, type_: str, function: str) -> np.ndarray:
     """Returns unsigned words that are the greater the closer a value is to the result of MIN or MAX; 0 for NULL."""
     keys = ordered(codes, type_, False)

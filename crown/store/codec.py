@@ -25,7 +25,7 @@ from plans.expressions.intervals import MixedError, counts, of_counts
 from plans.expressions.packed import ReservedError, packed, unpacked
 from plans.nested import is_nested
 from plans.schema import Column
-from plans.types import ONE_WORD_DIGITS, arrow_type
+from plans.types import arrow_type, in_a_word
 
 _MOST_BYTES = 2**31  # bytes of an array with 32-bit offsets
 
@@ -45,11 +45,7 @@ class UnencodableError(ValueError):
 @cache
 def uses_dictionary(kind: str) -> bool:
     """Returns True iff values of this type are stored in the dictionary."""
-    return (
-        kind in ("string", "binary")
-        or is_nested(kind)
-        or (kind.startswith("decimal") and int(arrow_type(kind).precision) > ONE_WORD_DIGITS)
-    )
+    return not in_a_word(kind)
 
 
 def encode(array: pa.Array | np.ndarray, kind: str, intern: Intern, add: bool = True) -> np.ndarray:

@@ -7,7 +7,6 @@ from typing import Any
 
 from plans.bands import GROUPS, ROWS, SUMS, Band
 from plans.frames import keep_values
-from plans.lowering.groups.monomials import one_word
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import LISTED, ORDERED
 from plans.plan import Plan
@@ -28,6 +27,7 @@ from plans.program import (
 from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
 from plans.search.indexes import index_of
 from plans.serial import kind_name
+from plans.types import in_a_word
 
 _ROW, _GROUP = 2, 3  # words of a row besides its values and children, and of a group
 
@@ -95,7 +95,7 @@ _REACHED = {
 
 def _of_over(stage: OverStage) -> Upkeep:
     """Returns the cost of window functions: that of the function with the most changed values per change."""
-    found = {one: "flip" if one.flips and one_word(one.type) else one.growth for one in stage.functions}
+    found = {one: "flip" if one.flips and in_a_word(one.type) else one.growth for one in stage.functions}
     worst = max(stage.functions, key=lambda one: list(_REACHED).index(found[one]))
     class_ = found[worst]
     growth, reached = _REACHED[class_]

@@ -201,24 +201,27 @@ def test_a_percentile_of_all_rows_so_far_costs_what_is_behind_the_change(back: b
         WindowFunction("a", "float64", "percentile", ("y",), frame=frame, share=0.5),
         WindowFunction("b", "int64", "percentile_disc", ("y",), "b", frame, share=0.25),
         WindowFunction("c", "int64", "max_by", ("x", "y"), frame=replace(frame, exclude="row")),
+        WindowFunction("d", "string", "max", ("s",), frame=frame),
+        WindowFunction("e", "string", "min", ("s",), "b", frame),
     )
-    columns = (Column("x", "int64"), Column("y", "int64"), Column("b", "bool"))
+    columns = (Column("x", "int64"), Column("y", "int64"), Column("b", "bool"), Column("s", "string"))
     feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
     for n in (500, 4_000, 32_000):
         random, (part,) = Random(n), parts(1)
         stage = Over(OverStage(feed, (), BY_X, functions), columns, part)
-        rows = [(x, random.randrange(10**6), random.random() < 0.5) for x in range(n)]
+        rows = [(x, random.randrange(10**6), random.random() < 0.5, f"{random.randrange(10**9)}") for x in range(n)]
         stage.apply([net_of([(row, 1) for row in rows], columns, part)])
         steps = stage.stats()["steps"]
         for i in range(100):
-            row = (-1 - i if back else n + i, random.randrange(10**6), True)
+            row = (-1 - i if back else n + i, random.randrange(10**6), True, f"{random.randrange(10**9)}")
             (found,) = bag_of([stage.apply([net_of([(row, 1)], columns, part)])], stage.columns, part)
             before, rows = rows, [row, *rows] if back else [*rows, row]
-            assert found[3] == statistics.median(y for _, y, _ in rows)
-            chosen = sorted(y for _, y, b in rows if b)
-            assert found[4] == chosen[math.ceil(len(chosen) / 4) - 1]
-            assert found[5] == max((y, -x) for x, y, _ in before)[1] * -1
-        assert stage.stats()["steps"] - steps <= 100 * (40 * math.log2(n) + 200)
+            assert found[4] == statistics.median(row[1] for row in rows)
+            chosen = sorted(row[1] for row in rows if row[2])
+            assert found[5] == chosen[math.ceil(len(chosen) / 4) - 1]
+            assert found[6] == max((y, -x) for x, y, *_ in before)[1] * -1
+            assert found[7:] == (max(row[3] for row in rows), min(row[3] for row in rows if row[2]))
+        assert stage.stats()["steps"] - steps <= 100 * (60 * math.log2(n) + 300)
         stage.check_invariants()
 
 

@@ -117,10 +117,10 @@ class _Evaluation:
             return np.where(rows.position < border, rows.position // (small + 1), behind) + 1
         if one.function in frames.PICKED:
             return self._found(one)
+        if one.gathered or one.keeps_values:
+            return self._gathered(one)
         if one.function in frames.ENDS:
             return self._end(one)
-        if one.gathered:
-            return self._gathered(one)
         return self._sum(one)
 
     # Frames

@@ -24,7 +24,7 @@ from crown.stages.over.kept import Kept
 from crown.stages.over.stretches import Pieces, Stretches, different
 from crown.stages.over.sums import Sums
 from crown.store.dictionary import Dictionary
-from plans.frames import CHOSEN, Order, WindowFunction
+from plans.frames import CHOSEN, ENDS, Order, WindowFunction
 from plans.nested import is_nested
 from plans.payloads.sums import LISTED, Values
 from plans.schema import Column as Declared
@@ -70,6 +70,9 @@ class Gathered:
         if one.function in CHOSEN:
             asked = kernels.COMMONEST if one.function == "mode" else kernels.SELECTED
             return self._slid(asked, np.zeros_like(every))[self._each]
+        if one.function in ENDS:
+            last = self._sizes(every) - 1
+            return self._slid(kernels.SELECTED, last if one.function == "max" else np.zeros_like(every))[self._each]
         reading = self._sums.rules[one.name].reading
         if reading is None:
             return self._distinct()[self._each]
@@ -146,6 +149,9 @@ class Gathered:
 
     def sizes(self, values: Values, handles: np.ndarray) -> np.ndarray:
         """Returns how many values frames have, copies counted. O(1) each."""
+        return self._sizes(handles)
+
+    def _sizes(self, handles: np.ndarray) -> np.ndarray:
         so_far = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._numbers >= 0)])
         return np.asarray(((so_far[self._ends] - so_far[self._starts]).sum(axis=0) + self._beyond[self._of])[handles])
 
@@ -199,12 +205,12 @@ class Gathered:
 def read_in_order(one: WindowFunction, sums: Sums) -> tuple[Values, str]:
     """Returns the values that a function reads, and the column that is not NULL in the rows that have one."""
     argument = one.arguments[0]
+    if one.function in (*ENDS, "mode"):
+        return Values(argument, one.where), argument
     if one.function not in CHOSEN:
         values = sums.rules[one.name].values
         assert values is not None, "it gathers values"
         return Values(argument, one.where, values.order), argument
-    if one.function == "mode":
-        return Values(argument, one.where), argument
     needed = one.arguments[1]
     return Values(argument, one.where, (Order(needed, one.function == "max_by"),)), needed
 

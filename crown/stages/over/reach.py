@@ -288,7 +288,7 @@ def _reads_all(one: WindowFunction) -> bool:
     if one.frame is None or one.frame.bounded:
         return False
     picks = one.function in frames.PICKED and bool(one.frame.exclude)
-    return one.function in frames.ENDS or (one.gathered and not one.keeps_values) or picks
+    return (one.function in frames.ENDS or one.gathered or picks) and not one.keeps_values
 
 
 def _wider(codes: np.ndarray, made: np.ndarray, offset: float, sign: int) -> np.ndarray:

@@ -13,12 +13,13 @@ from crown.stages.groups.addends import Addends
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout
-from crown.stages.orders import in_a_word, of_worths, worths
+from crown.stages.orders import of_worths, worths
 from crown.store.dictionary import Dictionary
 from plans import frames
 from plans.frames import WindowFunction
 from plans.program import Aggregate
 from plans.schema import Column as Declared
+from plans.types import in_a_word
 
 LookedFor = tuple[str, str, str | None]
 """MIN or MAX, its argument, and the filter of its rows."""
