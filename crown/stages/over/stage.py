@@ -132,6 +132,8 @@ class Over(InOrder, Stage):
 
     def _written(self, here: Pieces) -> Zset:
         """Returns rows with the values of running functions, as they are."""
+        if not len(here.handles):
+            return Zset.empty(len(self.columns))
         if self._unfolding is not None:
             return self._unfolding.rows(here)
         rows = self._running.rows(here.handles, here.lows, here.highs)[self._told]

@@ -47,8 +47,10 @@ class Alike:
 
     def after(self, running: Running, told: int, keys: np.ndarray, weights: np.ndarray) -> Pieces:
         """Returns where they are when changes have been made, each once; ``self`` is what they were before."""
-        _, lows, highs = self.words[: surveys.BEGIN]
+        handles, lows, highs = self.words[: surveys.BEGIN]
         left = (highs - lows + weights > 0).nonzero()[0]  # others are gone, and so are those like them
+        if not len(left):
+            return Pieces(handles[left], lows[left], highs[left])
         if len(left) < len(weights):
             keys = np.take(keys, left, axis=1)
         return Alike.of(running, told, keys).once()
