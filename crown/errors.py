@@ -136,6 +136,7 @@ _EXTRAS = {
     "jit": ("numba", "llvmlite"),
     "spark": ("pyspark", "py4j", "deltalake"),
     "projects": ("yaml",),
+    "opentelemetry": ("opentelemetry",),
     "postgres": ("psycopg",),
     "kafka": ("confluent_kafka",),
     "iceberg": ("pyiceberg",),

@@ -15,9 +15,11 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from crown.analysis.telemetry import instrumented
 from crown.guards.arguments import flag_of, number_of
 from crown.projects.specification import AUTO, FULL, INCREMENTAL, POLICIES
 from plans.schema import Schema
@@ -38,7 +40,16 @@ from spark_jobs.pipelines.inputs.streams import StreamingTable
 from spark_jobs.pipelines.making import Maker
 from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.state import PipelineState
-from spark_jobs.pipelines.vitals import Record, Vitals, prometheus, rows_so_far, status, vitals
+from spark_jobs.pipelines.vitals import (
+    METRICS,
+    Record,
+    Vitals,
+    prometheus,
+    rows_so_far,
+    samples,
+    status,
+    vitals,
+)
 
 
 class Pipeline:
@@ -167,6 +178,14 @@ class Pipeline:
     def metrics(self) -> str:
         """Returns the numbers of ``status`` in Prometheus' text format; nothing before the first run."""
         return "".join(f"{line}\n" for line in prometheus(vitals(self._path)))
+
+    def instrument(self, provider: Any = None) -> None:
+        """Has OpenTelemetry export the numbers of ``metrics``, under the same names without ``_total``.
+
+        ``provider``: a MeterProvider; None for the global one. It reads them when it exports, also while another
+        process runs the pipeline. Raises CrownError for what is no provider.
+        """
+        instrumented(provider, METRICS, lambda: dict(samples(vitals(self._path))))
 
     def refresh(self, *views: str, sources: Collection[str] = ()) -> Report:
         """Runs for these views: reads the sources that they need, and no others. ``sources``: are read, too, also

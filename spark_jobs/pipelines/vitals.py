@@ -256,23 +256,37 @@ _CHANGED = _metric("view_changed_rows", "gauge", "Rows of a view that the newest
 _CHANGED_TOTAL = _metric("view_changed_rows_total", "counter", "Rows of a view that were changed")
 
 
+METRICS = (
+    *(_UP, _FAILED, _VERSION, _RUNS, _SUCCESS, _SECONDS, _PHASES, STATE_BYTES, _ERROR),
+    *(metric for metric, _ in (*_BY_SOURCE, *_BEHIND, *_BY_VIEW)),
+    *(_CHANGED, _CHANGED_TOTAL),
+)
+"""All metrics of a pipeline."""
+
+
 def prometheus(found: Vitals) -> Iterator[str]:
     """Yields the lines of Prometheus' text format; none before the first run."""
+    for metric, numbers in samples(found):
+        yield from rendered(metric, numbers)
+
+
+def samples(found: Vitals) -> Iterator[tuple[Metric, Iterable[Sample]]]:
+    """Yields the numbers of each metric; none before the first run."""
     if not found:
         return
     of = {"folder": found["folder"]}
     success, error = found["success"], found["error"]
-    yield from rendered(_UP, [(of, int(found["process"] > 0))])
-    yield from rendered(_FAILED, [(of, int(failing(found)))])
-    yield from rendered(_VERSION, [(of, found["version"])])
-    yield from rendered(_RUNS, [({**of, "ended": how}, count) for how, count in found["runs"].items()])
+    yield _UP, [(of, int(found["process"] > 0))]
+    yield _FAILED, [(of, int(failing(found)))]
+    yield _VERSION, [(of, found["version"])]
+    yield _RUNS, [({**of, "ended": how}, count) for how, count in found["runs"].items()]
     if success is not None:
-        yield from rendered(_SUCCESS, [(of, success["at"])])
-        yield from rendered(_SECONDS, [(of, success["seconds"])])
-        yield from rendered(_PHASES, [({**of, "phase": name}, took) for name, took in success["phases"].items()])
-        yield from rendered(STATE_BYTES, [(of, found["bytes"])])
+        yield _SUCCESS, [(of, success["at"])]
+        yield _SECONDS, [(of, success["seconds"])]
+        yield _PHASES, [({**of, "phase": name}, took) for name, took in success["phases"].items()]
+        yield STATE_BYTES, [(of, found["bytes"])]
     if error is not None:
-        yield from rendered(_ERROR, [(of, error["at"])])
+        yield _ERROR, [(of, error["at"])]
     sources, views = found["sources"], found["views"]
     behind = {name: one["behind"] for name, one in sources.items() if "behind" in one}
     for label, named, fields in (
@@ -281,11 +295,13 @@ def prometheus(found: Vitals) -> Iterator[str]:
         ("view", views, _BY_VIEW),
     ):
         for metric, field in fields if named else ():
-            yield from rendered(metric, [({**of, label: name}, one[field]) for name, one in named.items()])
+            yield metric, [({**of, label: name}, one[field]) for name, one in named.items()]
     for metric, ending in ((_CHANGED, ""), (_CHANGED_TOTAL, "_total")):
-        samples: Iterable[Sample] = [
-            ({**of, "view": name, "change": change}, view[change + ending])
-            for name, view in views.items()
-            for change in ("inserted", "deleted")
-        ]
-        yield from rendered(metric, samples)
+        yield (
+            metric,
+            [
+                ({**of, "view": name, "change": change}, view[change + ending])
+                for name, view in views.items()
+                for change in ("inserted", "deleted")
+            ],
+        )

@@ -28,6 +28,8 @@ from spark_jobs.tables.results.net import Net
 from spark_jobs.tables.results.postgres import PostgresResult
 
 _KEY = re.compile("[?&]key=")
+_OF_AVRO = {"format", "schema.registry.url"}
+"""What no setting of a client of Kafka is called: other programs take it for Avro."""
 _POSTGRES, _KAFKA, _ICEBERG = ("postgresql", "postgres"), "kafka", "iceberg:"
 
 
@@ -101,6 +103,12 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
             raise SourceError(
                 "write kafka://host:9092/topic?key=a,b, and behind it what its client needs besides, such as "
                 "&security.protocol=SSL&sasl.username=name"
+            )
+        avro = _OF_AVRO.intersection(asked)
+        if avro:
+            raise SourceError(
+                f"kafka://{hosts}/{topic}: the records are JSON: leave out {min(avro)}=, and have Kafka Connect "
+                "or a reader convert them"
             )
         name = f"kafka://{hosts}/{topic}" + key.replace("&", "?")
         return Place(name, keys, True, _once(partial(KafkaResult, hosts, topic, asked)))

@@ -2,13 +2,15 @@
 
 Each process goes on with the warehouse of the one before: it finishes what that had begun, compares all tables, changes
 some, and runs a command; each of them gets its turn. A SIGKILL comes at a step that is drawn: before or behind one of
-the calls by which files are written, renamed, put on the disk or removed, and tables are merged. The processes have
-one JVM in common, which starts once: all that a pipeline keeps is written by Python.
+the calls by which files are written, renamed, put on the disk or removed, and tables are merged. All that a pipeline
+keeps is written by Python. So the processes have one JVM in common, which starts once, and are forks of one process
+that has loaded modules and kernels.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -18,12 +20,17 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from crown.durable.opening import open_database
+from crown.projects.changes import difference
 from tests.spark.pipelines.warehouse import COMMANDS, Warehouse
 
 ROOT = Path(__file__).parents[3]
@@ -41,15 +48,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=3600.0, help="begin no process after that")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--process", nargs=5, metavar=("FOLDER", "SEED", "COMMAND", "WHERE", "STEP"), help="be one of the processes"
-    )
+    parser.add_argument("--jvm", action="store_true", help="be the process that has the JVM")
     given = parser.parse_args()
-    if given.process is not None:
-        folder, seed, command, where, step = given.process
-        _process(Path(folder), int(seed), command, where, int(step))
-        return 0
-    return _campaign(given.kills, given.seconds, given.seed)
+    return _serve() if given.jvm else _campaign(given.kills, given.seconds, given.seed)
 
 
 def _campaign(kills: int, seconds: float, seed: int) -> int:
@@ -57,32 +58,28 @@ def _campaign(kills: int, seconds: float, seed: int) -> int:
     killed, whole = Counter[tuple[str, str]](), Counter[str]()
     commands = [*COMMANDS, _FINISH]
     steps = {(command, where): most for command in commands for where, most in _STEPS.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        jvm = _jvm()
+    warm = False
+    with tempfile.TemporaryDirectory() as folder, _jvm() as variables:
+        os.environ.update(variables)
         for number, command in enumerate(cycle(commands), 1):
             where = rng.choice(list(_STEPS))
             if killed.total() >= kills or time.monotonic() >= ends:
                 break
-            words = [folder, str(seed * 10_000 + number), command, where, str(rng.randrange(steps[command, where]))]
-            done = subprocess.run(
-                [sys.executable, "-m", "tests.spark.pipelines.campaign", "--process", *words],
-                cwd=ROOT,
-                env={**os.environ, **jvm},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            said = done.stdout.splitlines()[-1:]
+            step = rng.randrange(steps[command, where])
+            code, output = _forked(partial(_process, Path(folder), seed * 10_000 + number, command, where, step))
+            said = output.splitlines()[-1:]
             print(f"process {number} {command}: {said}", file=sys.stderr, flush=True)
-            if done.returncode == -signal.SIGKILL and said:
+            if code == -signal.SIGKILL and said:
                 killed[command, said[0]] += 1
-            elif done.returncode:
-                print(f"process {' '.join(words)}: {done.stdout[-2000:]}{done.stderr[-6000:]}", file=sys.stderr)
+            elif code:
+                print(f"process {number} {command} {where} {step}: {output[-8000:]}", file=sys.stderr)
                 shutil.copytree(folder, f"{folder}-kept")
                 return 1
             else:  # it has fewer steps
                 whole[command] += 1
-                steps[command, where] = (steps[command, where] + int(said[0])) // 2 + 1
+                steps[command, where] = max(int(said[0]), 1)
+            if not warm:
+                warm = _warm(Path(folder) / "warehouse" / "storage" / "crown" / "state")
     for (command, step), count in sorted(killed.items()):
         print(f"{count:4} {command:20} {step}")
     print(
@@ -92,13 +89,60 @@ def _campaign(kills: int, seconds: float, seed: int) -> int:
     return 0
 
 
-def _jvm() -> Mapping[str, str]:
-    """Starts a JVM with a Spark session; returns the variables by which PySpark finds it."""
+def _forked(does: Callable[[], None]) -> tuple[int, str]:
+    """Runs a function in a fork of this process; returns its exit code, or the signal below 0, and what it said."""
+    with tempfile.TemporaryFile("w+") as output:
+        sys.stdout.flush()
+        child = os.fork()
+        if not child:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+            try:
+                does()
+            except BaseException:
+                traceback.print_exc()
+                sys.stdout.flush()
+                os._exit(1)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        output.seek(0)
+        return code, output.read()
+
+
+def _warm(state: Path) -> bool:
+    """Loads the kernels of the views, by a row of each table that comes and goes; returns False if there is no state.
+
+    Packages with threads of their own, which a fork would not have, are left to the processes.
+    """
+    if not (state / "meta.json").exists():
+        return False  # a process was killed before that
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(state, f"{folder}/state")
+        with open_database(f"{folder}/state") as database:
+            rows = {table.name: database.table(table.name).slice(0, 1) for table in database.tables}
+            database.apply(rows)
+            database.apply({name: difference(one.slice(0, 0), one) for name, one in rows.items()})
+    return True
+
+
+@contextmanager
+def _jvm() -> Iterator[Mapping[str, str]]:
+    """Has another process start a JVM with a Spark session; yields the variables by which PySpark finds it."""
+    serving = [sys.executable, "-m", "tests.spark.pipelines.campaign", "--jvm"]
+    with subprocess.Popen(serving, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())
+
+
+def _serve() -> int:
+    """Starts the JVM, tells its variables, and waits for the end of the input."""
     from spark_jobs.session import local_session
 
     gateway: Any = local_session("campaign", memory="1g").sparkContext._gateway
     at = gateway.gateway_parameters
-    return {"PYSPARK_GATEWAY_PORT": str(at.port), "PYSPARK_GATEWAY_SECRET": at.auth_token}
+    print(json.dumps({"PYSPARK_GATEWAY_PORT": str(at.port), "PYSPARK_GATEWAY_SECRET": at.auth_token}), flush=True)
+    sys.stdin.read()
+    return 0
 
 
 def _session() -> Any:
@@ -127,7 +171,6 @@ def _process(folder: Path, seed: int, command: str, where: str, step: int) -> No
         left = _die_at(where, step)
         warehouse.command(command)
     print(step - left[0], flush=True)
-    os._exit(0)  # the JVM stays
 
 
 def _die_at(where: str, step: int) -> list[int]:

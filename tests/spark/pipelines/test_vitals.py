@@ -6,8 +6,10 @@ import json
 import os
 import random
 import re
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -140,6 +142,36 @@ def test_it_is_seen_from_outside_while_a_process_watches(project: Project, capsy
     assert project.pipeline().status()["sources"]["s"]["behind"] == {"versions": 0, "seconds": 0.0}
     rounds.close()
     assert samples(project.pipeline().metrics())["crown_pipeline_up"] == 0
+
+
+def test_opentelemetry_exports_the_numbers_of_prometheus(project: Project) -> None:
+    sdk = pytest.importorskip("opentelemetry.sdk.metrics")
+    reader = sdk.export.InMemoryMetricReader()
+    provider = sdk.MeterProvider([reader])
+    pipeline = project.pipeline()
+    pipeline.instrument(provider)
+    assert reader.get_metrics_data() is None or not exported(reader), "there is no run yet"
+    project.pipeline().run()
+    time.sleep(1.1)  # numbers are good for a second
+    wanted = {name: n for name, n in samples(pipeline.metrics()).items() if "lag_seconds" not in name}
+    found = {name: n for name, n in exported(reader).items() if "lag_seconds" not in name}
+    assert found == {re.sub(r"_total\b", "", name): n for name, n in wanted.items()}
+    assert len(found) > 20
+    with pytest.raises(CrownError, match="give a MeterProvider of OpenTelemetry"):
+        pipeline.instrument(3)
+    provider.shutdown()
+
+
+def exported(reader: Any) -> dict[str, float]:
+    """What a reader of OpenTelemetry gets, as ``samples`` has it."""
+    data = reader.get_metrics_data()
+    found = {}
+    for resource in data.resource_metrics if data is not None else ():
+        for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+            for point in metric.data.data_points:
+                labels = ",".join(f'{k}="{v}"' for k, v in point.attributes.items() if k != "folder")
+                found[metric.name + (f" {labels}" if labels else "")] = point.value
+    return found
 
 
 def test_a_run_that_fails_is_told_until_one_succeeds(project: Project) -> None:

@@ -128,6 +128,9 @@ def test_what_a_topic_cannot_take_is_refused() -> None:
     for given in ("kafka://host:1", "kafka:///topic", "kafka://me:secret@host:1/topic"):
         with pytest.raises(SourceError, match="write kafka://host:9092/topic"):
             place_at(given)
+    for setting in ("format=avro", "schema.registry.url=http://host"):
+        with pytest.raises(SourceError, match=f"the records are JSON: leave out {setting.partition('=')[0]}="):
+            place_at(f"kafka://host:1/topic?{setting}")
     place = place_at("kafka://a:1,b:2/t?key=x,y&security.protocol=SSL&ssl.key.password=secret")
     assert (place.name, place.keys) == ("kafka://a:1,b:2/t?key=x,y", ("x", "y"))
 
