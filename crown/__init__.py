@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from plans.plan import Plan
     from plans.program import Program
     from plans.schema import Column, Schema, Table
-    from plans.windows import Window, last_rows, sliding, ttl, tumbling
+    from plans.time.windows import Window, last_rows, sliding, ttl, tumbling
 
 __version__ = "0.1.0"
 __all__ = [
@@ -135,20 +135,20 @@ _HOMES = {
     "Table": "plans.schema",
     "Triangle": "ivm_triangle.triangle",
     "View": "crown.views",
-    "Window": "plans.windows",
+    "Window": "plans.time.windows",
     "aggregate": "crown.functions",
     "database": "crown.opening",
     "explain": "crown.planning",
     "function": "crown.functions",
-    "last_rows": "plans.windows",
+    "last_rows": "plans.time.windows",
     "load": "crown.views",
     "load_database": "crown.databases",
     "open": "crown.durable.opening",
     "open_database": "crown.durable.opening",
     "plan": "crown.planning",
-    "sliding": "plans.windows",
-    "ttl": "plans.windows",
-    "tumbling": "plans.windows",
+    "sliding": "plans.time.windows",
+    "ttl": "plans.time.windows",
+    "tumbling": "plans.time.windows",
     "unfold": "crown.results.factorized",
     "view": "crown.views",
 }

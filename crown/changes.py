@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from crown.errors import ChangeError
 from crown.guards.arguments import number_of
-from crown.ingest.columns import WEIGHT
 from crown.ingest.envelopes import Envelopes
+from crown.ingest.tables.columns import WEIGHT
 from crown.results.summed import numbered
 from crown.store.arrow_buffers import combined, integers, strings, words
 from plans.schema import CHANGE_TYPE, ROW_KIND, UNTIL

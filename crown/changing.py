@@ -15,9 +15,9 @@ from crown.ingest.signed import all_deleted, all_inserted
 from crown.programs.watermark_batch import advance
 from crown.results.subscribers import Audience, Deltas, Subscribed
 from plans.callers import levels_to_caller
-from plans.clock import NAME, reads_clock
 from plans.program import Program
 from plans.schema import Table
+from plans.time.clock import NAME, reads_clock
 
 
 class Changeable(Subscribed[Deltas]):

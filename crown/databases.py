@@ -18,8 +18,8 @@ from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.clock import with_time
-from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
+from crown.ingest.tables.frames import schemas
 from crown.options import Resources
 from crown.programs import snapshot
 from crown.programs.base_rows import kept_of
@@ -28,13 +28,13 @@ from crown.programs.result import ResultOf
 from crown.reading import Readable
 from crown.results.subscribers import Audience, Pick, Subscribed
 from crown.views import extra_of
-from plans import named
-from plans.clock import CLOCK
 from plans.errors import PlanError
 from plans.program import Program
+from plans.programs import named
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
 from plans.show.programs import text
+from plans.time.clock import CLOCK
 
 
 class Database(

@@ -11,7 +11,7 @@ from crown.guards.arguments import path_of
 from crown.options import Checks, DatabaseOptions, Keywords, Planning, Resources
 from crown.programs.database_engine import DatabaseEngine
 from crown.views import demand_quarantine
-from plans import named
+from plans.programs import named
 from plans.schema import Schema
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 from crown.errors import CrownError
 from crown.guards.arguments import Size, flag_of, number_of, one_of, path_of, size_of
 from plans.planner import check_options
-from plans.windows import Window
+from plans.time.windows import Window
 
 Sync = str | float
 """When a batch is put on the disk: ``"batch"``, ``"never"``, or seconds."""

@@ -24,8 +24,8 @@ from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import relations_of
 from crown.ingest.clock import with_time
-from crown.ingest.frames import schemas, with_tables
 from crown.ingest.quarantine import write as write_quarantine
+from crown.ingest.tables.frames import schemas, with_tables
 from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
 from crown.programs.program import ProgramEngine
 from crown.programs.result import ResultOf

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.ingest.columns import doubtful, is_pandas
 from crown.ingest.conventions import code_column
+from crown.ingest.tables.columns import doubtful, is_pandas
 from ivm_triangle.errors import TriangleError
 
 Columns = tuple[str, ...]

@@ -17,11 +17,11 @@ from plans.lowering.joins.cores import plan_of
 from plans.lowering.lower import lower
 from plans.plan import Plan
 from plans.program import Program, program_of
+from plans.programs.reads import typed
 from plans.queries.algebra import Query, Relation
-from plans.reads import typed
 from plans.schema import Schema
 from plans.stack import with_room
-from plans.windows import Window, bound, not_null
+from plans.time.windows import Window, bound, not_null
 
 
 def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Relation:
@@ -96,9 +96,10 @@ def program(
     """Returns the program of any query: aggregates, set operations, outer joins, bags of rows.
 
     `query` is an argument that `plan` accepts, a relation of the algebra, or a `Program` (also its JSON), which is
-    returned unchanged. `windows`: the window of each relation by name (see `plans.windows`). `together`: MIN, MAX and
-    DISTINCT over a join share one feed with its sums, whatever the cost (see `plans.lowering.groups.values`). The other
-    arguments, errors and warnings are those of `plan`. A query that `plan` accepts gives the program of that plan.
+    returned unchanged. `windows`: the window of each relation by name (see `plans.time.windows`). `together`: MIN, MAX
+    and DISTINCT over a join share one feed with its sums, whatever the cost (see `plans.lowering.groups.values`). The
+    other arguments, errors and warnings are those of `plan`. A query that `plan` accepts gives the program of that
+    plan.
 
     >>> schema = {"R": {"a": "int64", "b": "int64"}}
     >>> program("SELECT DISTINCT a FROM R", schema).plan == plan("SELECT DISTINCT a FROM R", schema)

@@ -17,15 +17,15 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from plans import serial
-from plans.bands import Band
 from plans.errors import PlanError
 from plans.expressions.build import col
 from plans.expressions.expr import Expr
-from plans.frames import Frame, Order, Slice, WindowFunction, keep_values
 from plans.payloads.carried import ExportedSum, JoinSum, Summed
 from plans.plan import Output, Plan, Result, loaded, passed, rebuilt, table_of
+from plans.programs.bands import Band
+from plans.programs.frames import Frame, Order, Slice, WindowFunction, keep_values
 from plans.schema import Column, Table, upserting
-from plans.windows import Window
+from plans.time.windows import Window
 
 VERSION = 1
 Function = int | tuple["str | Function", ...]
@@ -60,8 +60,8 @@ class JoinStage:
     payload names; only group stages read it). Equal atoms are merged only in set mode. The product is over the input
     nodes except those whose names end in `[...]`: these and bags only determine which rows join, and have weight 1. An
     atom of a bag is also a node of its own. `masks`: in a cell of a plan that was cut, the column of the base tables
-    whose bits tell which occurrences read a row there (bit i: number i of `plans.reads.occurrences`). It is a function
-    of the row's other columns.
+    whose bits tell which occurrences read a row there (bit i: number i of `plans.programs.reads.occurrences`). It is a
+    function of the row's other columns.
     """
 
     json_may_lack: ClassVar[tuple[str, ...]] = ("masks",)

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from plans import durations
 from plans.errors import PlanError
+from plans.time import durations
 from plans.types import decimal_parts, normal_type, shown, type_of_arrow, type_of_python, untyped, why_untyped
 
 _ORDERED = ("int32", "int64", "date", "timestamp", "timestamp_ntz")

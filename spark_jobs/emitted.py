@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from crown import changes
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from plans.expressions.intervals import CARRIER
 from plans.program import Program
-from plans.running import ranged
+from plans.programs.running import ranged
 from plans.schema import CHANGE_TYPE, ROW_KIND, UNTIL
 from plans.search.shares import Grid
 from plans.types import arrow_type

@@ -22,7 +22,6 @@ from pyspark.sql import DataFrame, SparkSession
 import plans
 from crown.changes import RANGES, WEIGHTS
 from crown.options import Checks, Planning
-from plans.clock import CLOCK
 from plans.errors import PlanError
 from plans.files.delimited import UNREADABLE
 from plans.plan import Plan
@@ -32,7 +31,8 @@ from plans.schema import Schema
 from plans.search.cell_count import worthwhile
 from plans.search.exchanges import Exchange, rounds, rounds_along
 from plans.search.shares import Grid
-from plans.windows import Window
+from plans.time.clock import CLOCK
+from plans.time.windows import Window
 from spark_jobs import cluster, holding
 from spark_jobs import scratch as scratch_space
 from spark_jobs.catalyst import relation_of

@@ -41,7 +41,7 @@ MODULES = (
     "plans.lowering.firsts",
     "plans.planner",
     "plans.queries.single",
-    "plans.windows",
+    "plans.time.windows",
     "tests.models.rings.laws",
 )
 

@@ -35,7 +35,7 @@ GROUND_FLOOR = {
     "crown.bags.counts",
     "crown.bags.protocol",
     "crown.compiling.warm",
-    "crown.ingest.columns",
+    "crown.ingest.tables.columns",
     "crown.ingest.conventions",
     *(f"crown.store.{module}" for module in ("budget", "memory", "words_file", "zset")),
     *(f"crown.kernels.{module}" for module in _KERNELS),

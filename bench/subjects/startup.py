@@ -37,7 +37,7 @@ from bench.subjects.resident import peak_rss, rss
 crown.view
 import numpy as np
 import pyarrow as pa
-from crown.ingest.given import integers
+from crown.ingest.tables.given import integers
 loaded = rss()
 sql = "SELECT DISTINCT x.a, x.b, y.b AS c, z.b AS d FROM g x, g y, g z WHERE x.b = y.a AND y.b = z.a AND z.b > 50000"
 view = crown.view(sql, {"g": {"a": "int64", "b": "int64"}})

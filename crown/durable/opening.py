@@ -20,7 +20,7 @@ from crown.durable.recovery import numbers
 from crown.durable.view import DurableView
 from crown.errors import CrownError, DamagedStateError, QueryChangedError
 from crown.guards.arguments import path_of
-from crown.ingest.frames import schemas
+from crown.ingest.tables.frames import schemas
 from crown.options import (
     Checks,
     Durability,
@@ -31,10 +31,10 @@ from crown.options import (
     Resources,
 )
 from crown.views import demand_quarantine, unread_of
-from plans import named
 from plans import program as make_program
 from plans.plan import Plan
 from plans.program import Program
+from plans.programs import named
 from plans.schema import Schema
 
 

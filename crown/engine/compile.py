@@ -31,8 +31,8 @@ from crown.kernels.tables import table_at
 from crown.store.zset import Zset
 from plans.payloads.counting import summed_leaves
 from plans.plan import Node, Plan
+from plans.programs.stored_relations import stored_relations
 from plans.search.indexes import index_of
-from plans.stored_relations import stored_relations
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from crown.errors import CrownError
 from crown.guards.arguments import flag_of, one_of
-from crown.ingest.frames import is_frame, kept, schemas
+from crown.ingest.tables.frames import is_frame, kept, schemas
 from crown.views import View, view
 
 _DEGREES = {

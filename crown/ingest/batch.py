@@ -21,9 +21,9 @@ from crown.store.arrow_buffers import flags, valid
 from crown.store.codec import Extern, decode
 from crown.store.zset import Zset
 from plans.plan import Plan
+from plans.programs.stored_relations import Alias, StoredRelation, stored_relations
+from plans.programs.wiring import Wire, Wires
 from plans.schema import DERIVED, Table, source_of
-from plans.stored_relations import Alias, StoredRelation, stored_relations
-from plans.wiring import Wire, Wires
 
 
 class Gated(NamedTuple):

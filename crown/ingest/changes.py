@@ -40,12 +40,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ChangeError, DataWarning
-from crown.ingest.columns import WEIGHT, doubtful, is_missing, item, opened, whole_rows
 from crown.ingest.conventions import code_column, known, weights_of_codes
 from crown.ingest.envelopes import Envelopes
-from crown.ingest.frames import names_of, tabular
-from crown.ingest.given import WHOLE, Columns, Given, OfBatch, Scan, Scanned, Test
-from crown.ingest.values import INTEGERS, converted, has_no_zone, is_text
+from crown.ingest.tables.columns import WEIGHT, doubtful, is_missing, item, opened, whole_rows
+from crown.ingest.tables.frames import names_of, tabular
+from crown.ingest.tables.given import WHOLE, Columns, Given, OfBatch, Scan, Scanned, Test
+from crown.ingest.tables.values import INTEGERS, converted, has_no_zone, is_text
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
 from crown.store.arrow_buffers import flags, integers, words

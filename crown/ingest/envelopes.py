@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from crown.errors import ChangeError
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from plans.schema import Table
 
 UNAVAILABLE = "__debezium_unavailable_value"

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.ingest.given import Columns, Test
 from crown.ingest.kernels import scan
+from crown.ingest.tables.given import Columns, Test
 from crown.store.arrow_buffers import words
 from crown.store.codec import Intern, decode, encode, uses_dictionary
 from plans.expressions.build import conjoin
 from plans.expressions.expr import Expr
-from plans.reads import Parts
+from plans.programs.reads import Parts
 
 _WHOLE = ("int32", "int64", "date", "timestamp", "timestamp_ntz", "duration")
 _LEAST, _MOST = -(2**63), 2**63 - 1

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from crown.errors import ChangeError
-from crown.ingest.columns import WEIGHT, Column, opened
 from crown.ingest.conventions import CODE_COLUMNS
-from crown.ingest.frames import kept, tabular
+from crown.ingest.tables.columns import WEIGHT, Column, opened
+from crown.ingest.tables.frames import kept, tabular
 from plans.schema import Table
 
 

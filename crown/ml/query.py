@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from crown.errors import CrownError
-from crown.ingest.frames import schemas
+from crown.ingest.tables.frames import schemas
 from plans import PlanError, parse
 from plans import program as make_program
 from plans.expressions.build import col

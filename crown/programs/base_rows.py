@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from crown.ingest.watermarks import with_watermark
 from crown.programs.runtime import ProgramRuntime
 from crown.store.arrow_buffers import integers

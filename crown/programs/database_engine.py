@@ -23,7 +23,7 @@ from crown.stages.linear import Linear
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, layout_words, parts_of, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
-from plans.reads import key_of
+from plans.programs.reads import key_of
 
 
 class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database(path) make another one"):

@@ -12,7 +12,7 @@ from crown.results.membership import codes_of
 from crown.stages.kernels.trees.ordered import BEHIND, FIRST
 from crown.stages.over.stage import Over
 from crown.store.dictionary import Dictionary
-from plans.running import Windowed
+from plans.programs.running import Windowed
 from plans.schema import Column
 
 

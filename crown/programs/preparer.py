@@ -13,8 +13,8 @@ import numpy as np
 from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowError
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, Unscanned, relations_of
-from crown.ingest.given import Scanned, Test
 from crown.ingest.selection import Selection
+from crown.ingest.tables.given import Scanned, Test
 from crown.stages.tables.base_tables import BaseTables
 from crown.stages.tables.upsert_table import upserts_of
 from crown.stages.tables.windowed_table import WindowedTable
@@ -22,8 +22,8 @@ from crown.store.codec import Intern, uses_dictionary
 from crown.store.display import shown
 from crown.store.zset import Zset, is_net
 from plans.expressions.expr import Expr
+from plans.programs.wiring import Wires
 from plans.schema import Table
-from plans.wiring import Wires
 
 
 def without_late(batch: CheckedBatch, retained: WindowedTable, intern: Intern) -> CheckedBatch:

@@ -26,8 +26,8 @@ from crown.stages.over.stage import Over
 from crown.store.records import Records
 from crown.store.zset import Zset
 from plans.program import outputs_of
-from plans.reads import each_once
-from plans.running import ranged, windowed
+from plans.programs.reads import each_once
+from plans.programs.running import ranged, windowed
 from plans.schema import Column
 from plans.types import arrow_type
 

@@ -45,11 +45,11 @@ from crown.store.codec import uses_dictionary
 from crown.store.dictionary import with_room
 from crown.store.memory import numbers
 from crown.store.zset import Zset
-from plans.clock import reads_clock
 from plans.program import JoinStage, Program
-from plans.reads import asks_users, key_of
+from plans.programs.reads import asks_users, key_of
+from plans.programs.wiring import wiring
 from plans.search.shares import grids_of
-from plans.wiring import wiring
+from plans.time.clock import reads_clock
 
 REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)
 """What a stage raises that is as it was before; the last two are those of expressions."""
@@ -62,8 +62,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     counts the rest, ``"raise"`` refuses the whole batch, ``"trust"`` takes the stream's word that there is none, and
     stores no tuples for it. ``threads``: in how many cells each join stage that can be cut is applied at the same time.
     ``whole``: the base tables take all columns of the relations, also those that no stage reads. ``selecting``: rows
-    that nothing reads are dropped first (see ``plans.wiring``), where that may be. ``streams``: the last stage hands
-    its deltas on as they are found, if it can. ``uninterrupted``: what stops a batch; one of its own by default.
+    that nothing reads are dropped first (see ``plans.programs.wiring``), where that may be. ``streams``: the last stage
+    hands its deltas on as they are found, if it can. ``uninterrupted``: what stops a batch; one of its own by default.
     """
 
     def __init__(

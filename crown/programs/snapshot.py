@@ -25,11 +25,11 @@ from crown.stages.state.saving import KIND
 from crown.store import words_file
 from plans.errors import PlanError
 from plans.program import JoinStage, Program
-from plans.reads import occurrences
+from plans.programs.reads import occurrences
+from plans.programs.stored_relations import stored_relations
 from plans.search.shares import grids_of
 from plans.show import explain
 from plans.show.programs import lines_of
-from plans.stored_relations import stored_relations
 
 _Engine = TypeVar("_Engine", bound=ProgramRuntime)
 _FIELDS = {"program", "on_missing", "selecting", "threads", "grids", "extra"}

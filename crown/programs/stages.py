@@ -12,9 +12,9 @@ from crown.stages.protocol import Stage
 from crown.stages.state.memory import ProgramMemory
 from plans.program import JoinStage, LinearStage
 from plans.program import Stage as Planned
-from plans.reads import feeds, key_of
+from plans.programs.reads import feeds, key_of
+from plans.programs.wiring import Wires, without_known
 from plans.search.shares import Grid
-from plans.wiring import Wires, without_known
 
 
 def stage_of(

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from crown.errors import ChangeError
-from crown.ingest.given import Columns
-from crown.ingest.values import converted
+from crown.ingest.tables.given import Columns
+from crown.ingest.tables.values import converted
 from crown.ingest.watermarks import with_watermark
 from crown.store.codec import UnencodableError
 from plans.program import Program

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ProjectError
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from crown.results.summed import summed
 from crown.store.arrow_buffers import integers, words
 from plans.schema import Table

@@ -27,7 +27,7 @@ from crown.durable.identity import NAME
 from crown.durable.opening import reopened_database
 from crown.errors import CrownError, ProjectError
 from crown.guards.arguments import Size
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from crown.projects.definitions import Defined, defined
 from crown.projects.order import digest_of, in_order
 from crown.projects.reports import Report

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 
 from crown.projects.definitions import Defined
-from plans import named
 from plans.errors import PlanError
 from plans.program import Program
+from plans.programs import named
 from plans.schema import Schema
 
 _UNKNOWN = re.compile(r"unknown table (?P<name>\w+)")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ProjectError, needs
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from crown.projects.changes import Changed, Versions, changes_of_versions, compared, nothing, schema_of, with_weights
 from crown.projects.locations import CSV, JSON, PARQUET, VERSIONS, Location
 from crown.projects.specification import Stamp, stamp

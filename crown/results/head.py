@@ -21,7 +21,7 @@ from crown.store.dictionary import Dictionary
 from crown.store.records import Records
 from crown.store.zset import Zset
 from plans.plan import Output, Plan
-from plans.stored_relations import never_null
+from plans.programs.stored_relations import never_null
 from plans.types import arrow_type
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ChangeError
-from crown.ingest.values import converted
+from crown.ingest.tables.values import converted
 from crown.store.arrow_buffers import flags, integers
 from crown.store.codec import Intern, UnencodableError, encode, uses_dictionary
 from crown.store.dictionary import Dictionary

@@ -19,7 +19,7 @@ from crown.store.arrow_buffers import bits
 from crown.store.dictionary import Dictionary
 from crown.store.records import Records
 from crown.store.zset import Zset
-from plans.running import Ranged
+from plans.programs.running import Ranged
 from plans.schema import UNTIL, Column
 from plans.types import arrow_type
 

@@ -9,7 +9,7 @@ import numpy as np
 from crown.kernels.strings import NULL
 from crown.stages.kernels.trees import orders
 from crown.store.codec import uses_dictionary
-from plans.frames import Order
+from plans.programs.frames import Order
 from plans.schema import Column
 from plans.types import decimal_parts
 

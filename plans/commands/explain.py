@@ -8,9 +8,9 @@ from pathlib import Path
 from plans.commands.declare import add_query_arguments
 from plans.commands.plan import add_choice, planned, write
 from plans.errors import PlanError
+from plans.programs.wiring import wiring
 from plans.show import programs
 from plans.show.forms import FORMS
-from plans.wiring import wiring
 
 HELP = "show how a query is maintained: verdict, stages, class, tree, views, bounds"
 SUFFIXES = {".txt": "text", ".json": "json", ".mmd": "mermaid", ".html": "html", ".htm": "html", ".svg": "svg"}

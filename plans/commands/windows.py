@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from plans.errors import PlanError
-from plans.windows import LATE, Window, last_rows, sliding, ttl, tumbling
+from plans.time.windows import LATE, Window, last_rows, sliding, ttl, tumbling
 
 _HOURS = "lengths such as '1 hour 30 minutes', or whole numbers if the column is one"
 

@@ -18,7 +18,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from plans import durations
 from plans.errors import PlanError
 from plans.expressions import literals
 from plans.expressions.coercion import (
@@ -41,6 +40,7 @@ from plans.expressions.functions.user import USER
 from plans.expressions.leaf import FALSE, NULL, TRUE, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
 from plans.nested import has_map, is_nested
+from plans.time import durations
 from plans.types import INTERVALS, decimal_parts, normal_type, whole_span
 
 __all__ = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from plans.errors import PlanError
 from plans.expressions.coercion import check_ordered, numeric
-from plans.frames import CHOSEN
 from plans.nested import array_of
+from plans.programs.frames import CHOSEN
 from plans.types import decimal_parts, without_lengths
 
 NAMES = (

@@ -1,7 +1,8 @@
 """ASOF JOIN: each row of the left side is joined with the row of the right side that is nearest in time.
 
 The rows of both sides become one relation, which is ordered by time for every key. So the partner of a left row is the
-last right row before it, or the first one after it: a window function that picks a row with a filter (`plans.frames`).
+last right row before it, or the first one after it: a window function that picks a row with a filter
+(`plans.programs.frames`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 from plans.errors import PlanError
 from plans.expressions.build import FALSE, MIRROR, NULL, TRUE, Expr, call, cast
-from plans.frames import Frame, Order, WindowFunction
+from plans.programs.frames import Frame, Order, WindowFunction
 from plans.queries.algebra import Over, Query, SetOperation, Source, split
 
 RIGHT, MATCHED = "right", "matched"

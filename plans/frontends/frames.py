@@ -6,10 +6,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from plans.durations import DAY
 from plans.errors import PlanError
 from plans.expressions.build import Expr
-from plans.frames import NEIGHBOURS, PARTITION, RUNNING, Frame, WindowFunction
+from plans.programs.frames import NEIGHBOURS, PARTITION, RUNNING, Frame, WindowFunction
+from plans.time.durations import DAY
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 Bound = int | float | None

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from plans.expressions.build import Expr, call, col
-from plans.frames import Order
 from plans.frontends.rewrites import PICKED, Called
 from plans.program import Aggregate
+from plans.programs.frames import Order
 from plans.queries.algebra import Group, Query, Source, Top
 from plans.schema import Column, Table
 

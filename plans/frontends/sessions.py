@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plans.expressions.build import Expr, call, lit
-from plans.frames import Order, WindowFunction
+from plans.programs.frames import Order, WindowFunction
 from plans.queries.algebra import Over, Relation, unused
 
 

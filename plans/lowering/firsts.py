@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plans.expressions.build import call, conjoin
-from plans.frames import GATHERED, WindowFunction
+from plans.programs.frames import GATHERED, WindowFunction
 from plans.queries.algebra import Over, Query, Relation, Source, rebuilt, split, unused
 from plans.schema import Column, Table
 

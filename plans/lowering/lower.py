@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from plans.errors import PlanError
-from plans.exploded import exploded
 from plans.expressions.coercion import check_ordered
 from plans.lowering.comparisons.bands import is_listed
 from plans.lowering.groups.expansion import grouping
@@ -34,6 +33,8 @@ from plans.program import (
     TopStage,
     program_of,
 )
+from plans.programs.exploded import exploded
+from plans.programs.reads import typed
 from plans.queries.algebra import (
     Group,
     Over,
@@ -49,7 +50,6 @@ from plans.queries.algebra import (
     walk,
 )
 from plans.queries.conjunction import is_set
-from plans.reads import typed
 from plans.schema import STAGE
 from plans.search.cost import checked_rates
 from plans.search.padding import NoPlaceError

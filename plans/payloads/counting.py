@@ -12,7 +12,7 @@ from dataclasses import replace
 from plans.errors import PlanError
 from plans.payloads.payload import COUNTED, DOWN, EXISTS, INDICATOR, MINUS, PLUS, UP, VALID, VALUE, Payload, factor_bits
 from plans.plan import Node, Plan
-from plans.reads import rows_of
+from plans.programs.reads import rows_of
 
 
 def with_multiplicities(plan: Plan) -> Plan:

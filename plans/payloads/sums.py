@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from plans.frames import Order
 from plans.payloads.carried import KnownSum
 from plans.payloads.payload import COUNT_BITS, FLOAT_BITS
 from plans.program import Aggregate
+from plans.programs.frames import Order
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 COUNTS = ("count", "count_if", "regr_count")

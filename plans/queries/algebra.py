@@ -23,9 +23,9 @@ from dataclasses import dataclass, field, replace
 
 from plans.errors import PlanError, Position
 from plans.expressions.build import Expr, col
-from plans.frames import Order, Slice, WindowFunction
 from plans.nested import element_of
 from plans.program import Aggregate, Function
+from plans.programs.frames import Order, Slice, WindowFunction
 from plans.schema import WEIGHT, Column, Table
 from plans.stack import with_room
 

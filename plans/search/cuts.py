@@ -36,8 +36,8 @@ from plans.program import (
     TimedStage,
     TopStage,
 )
+from plans.programs.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used, without_others
 from plans.queries.algebra import unused
-from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used, without_others
 from plans.search.shares import HASHABLE, separating
 
 Hashed = tuple[tuple[str, str], ...]

@@ -26,8 +26,8 @@ from plans.program import (
     TopStage,
     outputs_of,
 )
+from plans.programs.reads import below, fed, feeds, inputs, reading, up_to
 from plans.queries.algebra import unused
-from plans.reads import below, fed, feeds, inputs, reading, up_to
 from plans.schema import STAGE_OF_CELL, WEIGHT, Column, Table
 from plans.search.cuts import Cut, Role, by_anything, by_output, uncut
 from plans.search.partials import merged, partial

@@ -14,7 +14,7 @@ from typing import Any
 
 from plans.errors import PlanError
 from plans.program import Program
-from plans.reads import up_to
+from plans.programs.reads import up_to
 from plans.search.cell_count import ENOUGH
 from plans.search.cuts import FREE, Ways, ways_by_anything, ways_by_output
 from plans.search.exchanges import splits

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from plans.plan import passed
 from plans.program import Feed, LinearStage, Program
-from plans.reads import occurrences, used
+from plans.programs.reads import occurrences, used
 from plans.schema import Table
 from plans.search.cuts import Role
 from plans.search.exchanges import Exchange

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from plans.exploded import EXPLODE
 from plans.expressions.expr import Expr
 from plans.plan import Output
 from plans.program import GroupStage, JoinStage, Stage
-from plans.reads import feeds
+from plans.programs.exploded import EXPLODE
+from plans.programs.reads import feeds
 
 IsNative = Callable[[Expr], bool]
 """Returns whether a whole expression has a native form."""

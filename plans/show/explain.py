@@ -11,7 +11,8 @@ from plans.expressions.expr import Expr
 from plans.expressions.sqltext import identifier
 from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Plan
 from plans.program import program_of
-from plans.reads import occurrences
+from plans.programs.reads import occurrences
+from plans.programs.wiring import Wires, wiring
 from plans.search.bounds import rows_by_keys
 from plans.search.cell_count import portion
 from plans.search.counted.classes import Edge, edges
@@ -19,7 +20,6 @@ from plans.search.shares import solve
 from plans.show import upkeep
 from plans.show.evaluated import IsNative, by_arrow
 from plans.show.wires import of_table
-from plans.wiring import Wires, wiring
 
 WIDTH = 110
 

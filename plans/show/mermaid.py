@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plans.plan import BagAtom, Node, Plan
 from plans.program import JoinStage, Program
-from plans.reads import sources
+from plans.programs.reads import sources
 from plans.search.counted.classes import edges
 from plans.show import explain, programs, upkeep
 

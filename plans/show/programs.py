@@ -6,10 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterable
 
-from plans import durations
-from plans.bands import PairTerm
 from plans.expressions.sqltext import COMPARISONS, identifier
-from plans.frames import EVERY_ROW, SESSIONS, VALUED, Frame, Order, WindowFunction, kinds
 from plans.payloads.payload import VALUE
 from plans.plan import Output
 from plans.program import (
@@ -29,6 +26,9 @@ from plans.program import (
     TimedStage,
     TopStage,
 )
+from plans.programs.bands import PairTerm
+from plans.programs.frames import EVERY_ROW, SESSIONS, VALUED, Frame, Order, WindowFunction, kinds
+from plans.programs.wiring import Wires, wiring
 from plans.schema import Table
 from plans.serial import kind_name
 from plans.show import cells as cut
@@ -36,7 +36,7 @@ from plans.show import evaluated, explain, upkeep
 from plans.show.evaluated import IsNative
 from plans.show.wires import of_stage, of_table
 from plans.show.wires import to_json as wires_to_json
-from plans.wiring import Wires, wiring
+from plans.time import durations
 
 _SIGNS = {
     "union": "UNION", "union_all": "UNION ALL", "except": "EXCEPT", "except_all": "EXCEPT ALL",

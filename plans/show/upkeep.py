@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from plans.bands import GROUPS, ROWS, SUMS, Band
-from plans.frames import keep_values
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import LISTED, ORDERED
 from plans.plan import Plan
@@ -24,6 +22,8 @@ from plans.program import (
     TimedStage,
     TopStage,
 )
+from plans.programs.bands import GROUPS, ROWS, SUMS, Band
+from plans.programs.frames import keep_values
 from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
 from plans.search.indexes import index_of
 from plans.serial import kind_name

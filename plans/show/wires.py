@@ -1,6 +1,6 @@
 """Describes the wiring of a program: the rows and columns read of each table, and how a stage passes rows on.
 
-The wires are those of ``plans.wiring``. An engine passes its own wires, so that the description is true of it.
+The wires are those of ``plans.programs.wiring``. An engine passes its own wires, so that the description is true of it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 from plans.expressions.expr import Expr
 from plans.program import Program
-from plans.reads import Parts
+from plans.programs.reads import Parts
+from plans.programs.wiring import Wire, Wires
 from plans.schema import Table
-from plans.wiring import Wire, Wires
 
 _NETTED = "netted where it is read"
 

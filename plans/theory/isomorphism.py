@@ -34,9 +34,9 @@ from plans.program import (
     outputs_of,
     program_of,
 )
-from plans.reads import occurrences
+from plans.programs.reads import occurrences
 from plans.schema import STAGE, source_of
-from plans.windows import Window
+from plans.time.windows import Window
 
 MAX_TRIALS = 2000
 _FLAT = ("and", "or")

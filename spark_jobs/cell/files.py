@@ -24,7 +24,7 @@ from crown.store.codec import NULL
 from crown.store.display import rows_shown
 from plans.expressions.build import Expr
 from plans.program import Program
-from plans.reads import occurrences
+from plans.programs.reads import occurrences
 from plans.schema import Table
 from plans.search.cuts import Role
 from plans.search.shares import Grid

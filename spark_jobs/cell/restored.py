@@ -15,7 +15,7 @@ import pyarrow as pa
 from crown.analysis.hot import HotKey, hottest
 from crown.analysis.parts import stages_of
 from crown.errors import SnapshotError
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from crown.programs.program import ProgramEngine
 from spark_jobs.cell import engines
 from spark_jobs.cell.kept_plan import KeptPlan

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from plans.reads import functions_of
+from plans.programs.reads import functions_of
 from plans.search.exchanges import Exchange
 from spark_jobs import cluster
 from spark_jobs.cell.step import Step

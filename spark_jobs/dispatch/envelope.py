@@ -23,7 +23,7 @@ import pyarrow as pa
 from plans.expressions.intervals import restored
 from plans.plan import BagAtom
 from plans.program import JoinStage, Program
-from plans.reads import occurrences, used
+from plans.programs.reads import occurrences, used
 from plans.schema import Column, Table
 from plans.search.cuts import Role
 from plans.types import arrow_type

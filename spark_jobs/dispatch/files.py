@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from plans.schema import Table
 from plans.search.exchanges import Exchange
 from plans.types import decimal_parts

@@ -15,7 +15,7 @@ import pyarrow as pa
 from crown.store.arrow_buffers import flags
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Plan
-from plans.reads import occurrences_of_plan
+from plans.programs.reads import occurrences_of_plan
 from plans.search.cuts import Role
 from plans.search.shares import Grid
 from plans.types import arrow_type, decimal_parts

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Plan
-from plans.reads import occurrences
+from plans.programs.reads import occurrences
 from plans.schema import Table
 from plans.search.exchanges import Exchange
 from plans.search.shares import Grid

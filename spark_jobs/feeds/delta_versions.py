@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta import delta_table

@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from crown.errors import needs
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from plans import schema as relations
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table

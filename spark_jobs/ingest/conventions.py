@@ -3,7 +3,7 @@
 Recognized without ``change=``: ``_change_type`` (Spark's CHANGES, Delta, Iceberg) and ``_row_kind``, unless the schema
 declares such a column; and Debezium's envelopes (``op`` with structs ``before`` and ``after``). Any other column with
 codes or weights must be named: ``change="op"``. A column that looks like one, and is not named, is an error
-(``crown.ingest.columns.doubtful``), because every row would be an insert.
+(``crown.ingest.tables.columns.doubtful``), because every row would be an insert.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from crown.ingest.columns import WEIGHT, doubtful
 from crown.ingest.conventions import code_column
 from crown.ingest.envelopes import counted_twice
+from crown.ingest.tables.columns import WEIGHT, doubtful
 from plans.program import Program
-from plans.reads import occurrences
+from plans.programs.reads import occurrences
 from plans.schema import BESIDE_CHANGES, Schema, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.append_only import check_plans

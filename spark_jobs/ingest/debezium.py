@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from crown.ingest.columns import WEIGHT
 from crown.ingest.envelopes import UNAVAILABLE, WHOLE_ROWS
+from crown.ingest.tables.columns import WEIGHT
 from plans.files.delimited import UNREADABLE
 from plans.schema import Table
 from spark_jobs.ingest.names import quoted

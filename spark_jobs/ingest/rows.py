@@ -22,8 +22,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.ingest.changes import MAX_WEIGHT
-from crown.ingest.columns import WEIGHT, doubtful
 from crown.ingest.conventions import known, weights_of_codes
+from crown.ingest.tables.columns import WEIGHT, doubtful
 from plans.files.delimited import UNREADABLE
 from plans.nested import is_nested
 from plans.schema import Table

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.dispatch.keys import KEYS
 from spark_jobs.dispatch.windows import WITHIN

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from crown.durable.files import sync
 from crown.guards.arguments import number_of
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from plans.types import arrow_type
 from spark_jobs.cell.kept_plan import kept_plan
 from spark_jobs.errors import CheckpointError, SourceError

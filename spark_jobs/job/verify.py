@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from plans.expressions.sqltext import spark_sql
 from plans.plan import Plan
 from plans.program import Program
-from plans.reads import functions_of, occurrences, used
+from plans.programs.reads import functions_of, occurrences, used
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.names import quoted

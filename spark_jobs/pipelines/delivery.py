@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from crown.databases import Database
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from crown.projects.changes import with_weights
 from crown.store.arrow_buffers import words
 from plans.schema import Table

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from crown.programs.program import ProgramEngine
 from spark_jobs.dispatch.hashing import xxhash64
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from crown.programs.base_rows import kept
 from crown.programs.program import ProgramEngine
 from plans.plan import Plan

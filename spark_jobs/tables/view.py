@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from plans.expressions.functions.user import UserFunction
-from plans.reads import functions_of
+from plans.programs.reads import functions_of
 from spark_jobs.cell.kept_plan import kept_plan
 from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.errors import CheckpointError

@@ -18,7 +18,7 @@ import plans
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import program_of
-from plans.wiring import used_columns
+from plans.programs.wiring import used_columns
 from tests.engine.views import IMPLEMENTATIONS, Kernel, Twin
 from tests.oracles.database import Batch, Database, Row
 from tests.oracles.expectation import Expectation, by_duckdb, by_nested_loops

@@ -15,7 +15,7 @@ from crown.ingest.batch import JoinInputs, RelationChange
 from crown.store.arrow_buffers import texts
 from crown.store.codec import NULL
 from crown.store.zset import Zset
-from plans.wiring import Wire
+from plans.programs.wiring import Wire
 from tests.engine.made import core_of, memory_of
 from tests.oracles import brute_force
 from tests.oracles.database import Database

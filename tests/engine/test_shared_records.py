@@ -10,7 +10,7 @@ import pytest
 import crown
 import plans
 from crown.errors import MemoryBudgetError
-from plans.stored_relations import stored_relations
+from plans.programs.stored_relations import stored_relations
 from tests.engine.comparison import SideBySide
 from tests.engine.made import join_stats
 from tests.marks import seeds

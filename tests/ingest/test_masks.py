@@ -25,10 +25,10 @@ from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
 from plans.plan import BagAtom, Plan
 from plans.program import JoinStage, Program, program_of
-from plans.reads import occurrences
+from plans.programs.reads import occurrences
+from plans.programs.stored_relations import stored_relations
 from plans.schema import Column
 from plans.search.shares import hashable, solve
-from plans.stored_relations import stored_relations
 from tests.engine.comparison import planned
 from tests.engine.made import distinct_rows, join_of, join_stats
 from tests.engine.streams.test_maintenance import Maintenance

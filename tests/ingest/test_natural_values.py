@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crown.ingest.arrays import REFUSED, natural
+from crown.ingest.tables.arrays import REFUSED, natural
 
 TYPES = {"int32": pa.int32(), "int64": pa.int64(), "float64": pa.float64(), "string": pa.string()}
 VALUES: list[tuple[str, list[Any]]] = [

@@ -14,8 +14,8 @@ import crown
 from crown.errors import BadRowError, ConcurrentChangeError
 from crown.expressions.program import native
 from crown.ingest.changes import WEIGHT, Checker
-from crown.ingest.given import Columns
 from crown.ingest.selection import Selection
+from crown.ingest.tables.given import Columns
 from crown.store.codec import NULL, uses_dictionary
 from plans.expressions.build import call, col, lit
 from plans.expressions.expr import Expr

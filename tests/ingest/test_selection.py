@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import crown
-from crown.ingest.given import Columns
 from crown.ingest.selection import Selection
+from crown.ingest.tables.given import Columns
 from plans.expressions.build import call, col
 from plans.expressions.expr import Expr
 from plans.types import _ARROW, arrow_type

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from plans.plan import Node
-from plans.stored_relations import StoredRelation
+from plans.programs.stored_relations import StoredRelation
 
 if TYPE_CHECKING:
     from tests.models.view import ReferenceView, Result

@@ -28,7 +28,7 @@ import pyarrow as pa
 from plans.payloads.counting import check
 from plans.payloads.payload import COUNTED, DOWN, EXISTS, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
-from plans.stored_relations import Alias
+from plans.programs.stored_relations import Alias
 from plans.types import decimal_parts
 from tests.models import padded
 from tests.models.view import ReferenceView, Result, Row, _check

@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from crown.errors import SeveralRowsError
-from plans.exploded import EXPLODE, exploded_column
 from plans.plan import Output
 from plans.program import (
     BandStage,
@@ -30,6 +29,7 @@ from plans.program import (
     TopStage,
     outputs_of,
 )
+from plans.programs.exploded import EXPLODE, exploded_column
 from plans.schema import Column
 from plans.types import arrow_type
 from tests.models import normalise

@@ -9,7 +9,7 @@ from decimal import Context, Decimal
 from functools import cmp_to_key
 from typing import Any
 
-from plans.frames import Order
+from plans.programs.frames import Order
 from tests.models.aggregates import Row, rank
 
 Bag = Counter[Row]

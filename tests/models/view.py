@@ -30,7 +30,7 @@ import pyarrow as pa
 from crown.errors import CrownError
 from plans.expressions.build import Expr
 from plans.plan import Plan
-from plans.stored_relations import Alias, StoredRelation, stored_relations
+from plans.programs.stored_relations import Alias, StoredRelation, stored_relations
 from plans.types import arrow_type
 from tests.models import padded
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from plans.schema import Column
-from plans.windows import Window
+from plans.time.windows import Window
 
 Row = tuple[Any, ...]
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -76,6 +76,8 @@ ROOMS = {
             "rules",
             (
                 "plans",
+                "plans/programs",
+                "plans/time",
                 "plans/lowering",
                 "plans/lowering/clock",
                 "plans/lowering/comparisons",

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from plans.plan import Plan
 from plans.program import Program, program_of
-from plans.wiring import used_columns
+from plans.programs.wiring import used_columns
 from tests.models.window import WindowReference
 from tests.oracles.database import Batch, Database, Row
 

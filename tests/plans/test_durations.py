@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plans import durations
+from plans.time import durations
 
 
 @given(st.integers(1, 10**6), st.sampled_from([1, 1000, 10**6, 60 * 10**6, 3600 * 10**6, 24 * 3600 * 10**6]))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import plans
-from plans import named
-from plans.reads import sources
-from plans.wiring import Wire, wiring
+from plans.programs import named
+from plans.programs.reads import sources
+from plans.programs.wiring import Wire, wiring
 
 TABLES = {"r": {"a": "int64", "b": "int64", "x": "int64"}, "s": {"b": "int64", "c": "int64", "y": "string"}}
 GROUPED = "SELECT r.a, SUM(s.c) AS t FROM r JOIN s ON r.b = s.b WHERE r.a > 1 GROUP BY r.a"

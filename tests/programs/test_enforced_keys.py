@@ -15,8 +15,8 @@ from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
 from plans.program import Program
-from plans.windows import Window
-from plans.wiring import used_columns
+from plans.programs.wiring import used_columns
+from plans.time.windows import Window
 from tests.marks import slow
 from tests.oracles.enforced import ORDERS, SCHEMA, Row, Twin
 from tests.programs.results import added, rows_of, rows_of_engine

@@ -16,8 +16,8 @@ from crown.programs.program import ProgramEngine
 from plans.expressions.build import col
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage, Program
+from plans.programs.wiring import added_relations, netted_by_joins
 from plans.schema import Column, Table
-from plans.wiring import added_relations, netted_by_joins
 from tests.marks import seeds
 from tests.models import normalise
 from tests.models.program import results

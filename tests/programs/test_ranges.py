@@ -14,7 +14,7 @@ import pytest
 import crown
 from crown.errors import ChangeError, CrownError, MemoryBudgetError, MissingDeleteError
 from plans.errors import PlanError
-from plans.frames import Order
+from plans.programs.frames import Order
 from plans.schema import Column, Table
 from tests.marks import every, seeds
 from tests.models.shifts import Copy

@@ -16,9 +16,9 @@ from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
 from plans import program
 from plans.program import Program
-from plans.reads import holding, readers
+from plans.programs.reads import holding, readers
 from plans.schema import Column, Table
-from plans.windows import ttl
+from plans.time.windows import ttl
 from spark_jobs.cell.engines import created
 from tests.marks import seeds
 from tests.oracles import duck

@@ -18,8 +18,8 @@ from crown.commands.main import main
 from crown.errors import BadRowError, CrownError
 from plans.errors import PlanError
 from plans.program import JoinStage
+from plans.programs.wiring import used_columns
 from plans.schema import Column
-from plans.wiring import used_columns
 from tests.marks import seeds
 from tests.models import normalise
 from tests.models.program import results

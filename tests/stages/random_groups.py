@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 from plans.expressions.build import call, col, lit
-from plans.frames import Order
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage
+from plans.programs.frames import Order
 from plans.schema import Column
 from tests.models import normalise
 

@@ -7,9 +7,9 @@ from itertools import count
 from random import Random
 
 from plans.expressions.build import call, col
-from plans.frames import CHOSEN, ENDS, VALUED, Frame, Order, WindowFunction
 from plans.plan import Output
 from plans.program import Feed, OverStage
+from plans.programs.frames import CHOSEN, ENDS, VALUED, Frame, Order, WindowFunction
 from plans.schema import Column
 from tests.stages import random_groups
 from tests.stages.random_groups import NUMBERS, ONE, SUMS, TWO

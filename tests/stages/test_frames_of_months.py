@@ -15,12 +15,12 @@ import crown
 from crown.kernels.strings import NULL
 from crown.stages.over.frames import moved
 from crown.stages.over.stage import Over
-from plans.durations import DAY
 from plans.expressions.build import col
-from plans.frames import Frame, Order, WindowFunction
 from plans.plan import Output
 from plans.program import Feed, OverStage
+from plans.programs.frames import Frame, Order, WindowFunction
 from plans.schema import Column, Table
+from plans.time.durations import DAY
 from tests.marks import seeds
 from tests.models.over import over
 from tests.oracles import duck

@@ -39,10 +39,10 @@ from crown.stages.top import Top
 from crown.stages.trees import OrderedRows, Trees
 from crown.store.codec import encode
 from crown.store.zset import Zset
-from plans.frames import Order
 from plans.program import Program
+from plans.programs.frames import Order
 from plans.schema import Column, Schema
-from plans.windows import last_rows, ttl
+from plans.time.windows import last_rows, ttl
 from tests.marks import every
 from tests.plans.lowering import program_queries
 from tests.programs import test_clock

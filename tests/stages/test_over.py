@@ -20,9 +20,9 @@ from crown.stages.over import reach
 from crown.stages.over.stage import Over
 from crown.stages.protocol import Part
 from plans.expressions.build import col
-from plans.frames import Frame, Order, WindowFunction
 from plans.plan import Output
 from plans.program import Feed, OverStage
+from plans.programs.frames import Frame, Order, WindowFunction
 from plans.schema import Column, Table
 from plans.search.cuts import by_output
 from tests.marks import seeds

@@ -17,9 +17,9 @@ from crown.kernels import arena as A
 from crown.stages.protocol import Part
 from crown.stages.top import Top
 from plans.expressions.build import call, col
-from plans.frames import Order
 from plans.plan import Output
 from plans.program import Feed, TopStage
+from plans.programs.frames import Order
 from plans.schema import Column, Table
 from plans.search.cuts import by_output
 from tests.marks import seeds

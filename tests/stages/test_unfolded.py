@@ -17,9 +17,9 @@ from crown.stages.over.stage import Over
 from crown.store.records import SLICE
 from crown.store.zset import Zset
 from plans.expressions.build import col
-from plans.frames import Frame, Order, WindowFunction
 from plans.plan import Output
 from plans.program import Feed, OverStage
+from plans.programs.frames import Frame, Order, WindowFunction
 from plans.schema import Column, Table
 from tests.marks import seeds
 from tests.models.over import over

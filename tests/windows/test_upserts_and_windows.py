@@ -14,7 +14,7 @@ from crown.errors import MissingDeleteError
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, program
 from plans.schema import Table
-from plans.windows import Window
+from plans.time.windows import Window
 from tests.models.window import WindowReference
 from tests.oracles.upserts import PARTS, Twin, schema
 from tests.programs.results import added, rows_of, rows_of_engine

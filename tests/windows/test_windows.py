@@ -23,7 +23,7 @@ from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
 from plans import program
 from plans.schema import Schema
-from plans.windows import Window
+from plans.time.windows import Window
 from tests.models.window import WindowReference
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow

@@ -14,7 +14,7 @@ from crown.store.codec import Intern
 from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.program import program_of
-from plans.wiring import Wire, used_columns
+from plans.programs.wiring import Wire, used_columns
 
 
 @dataclass(frozen=True)

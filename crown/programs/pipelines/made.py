@@ -22,7 +22,7 @@ from crown.stages.protocol import Part
 from crown.stages.state.memory import OWN_PARTS, parts_of
 from crown.store.records import Records
 from plans.expressions.expr import Expr
-from plans.reads import key_of
+from plans.programs.reads import key_of
 
 
 class _NotNative(Exception):

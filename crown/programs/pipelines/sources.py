@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crown.ingest.batch import Gated
-from crown.ingest.given import Scan
+from crown.ingest.tables.given import Scan
 from crown.programs.kernels import sources as kernels
 from crown.programs.pipelines.feeds import BlockFeed
 from crown.programs.pipelines.plan import Plan

@@ -39,10 +39,10 @@ from crown.store.memory import ADDRESSABLE
 from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.program import JoinStage
+from plans.programs.stored_relations import StoredRelation, stored_relations
+from plans.programs.wiring import Wires
 from plans.schema import Column
 from plans.search.shares import Grid
-from plans.stored_relations import StoredRelation, stored_relations
-from plans.wiring import Wires
 
 _TURN = 8  # record batches that a cell delivers before it waits for the others
 _TICK = 0.01  # seconds between two checks whether a batch must stop

@@ -18,8 +18,8 @@ from crown.stages.state.memory import ProgramMemory
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 from plans.program import JoinStage
+from plans.programs.wiring import Wires
 from plans.schema import Column
-from plans.wiring import Wires
 
 _SLICE = 1 << 13  # rows between two checks of the budget
 

@@ -30,10 +30,10 @@ from crown.stages.protocol import Part
 from crown.stages.trees import Partitions
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
-from plans.bands import GROUPS, ROWS, Band, PairTerm
-from plans.frames import Order
 from plans.payloads.payload import VALUE
 from plans.payloads.sums import Term
+from plans.programs.bands import GROUPS, ROWS, Band, PairTerm
+from plans.programs.frames import Order
 from plans.schema import Column
 
 _WORD = np.uint64(63)

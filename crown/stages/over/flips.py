@@ -17,8 +17,8 @@ import numpy as np
 
 from crown.stages.over.sums import Sums, looked_for
 from crown.stages.trees import Partitions
-from plans import frames
-from plans.frames import WindowFunction
+from plans.programs import frames
+from plans.programs.frames import WindowFunction
 
 _EVERY = 1 << 40  # more rows than there are
 

@@ -25,9 +25,9 @@ from crown.stages.over.kept import Kept
 from crown.stages.over.stretches import Passed, Pieces, Stretches, different
 from crown.stages.over.sums import Sums
 from crown.store.dictionary import Dictionary
-from plans import frames
 from plans.expressions import dates
-from plans.frames import Order, WindowFunction
+from plans.programs import frames
+from plans.programs.frames import Order, WindowFunction
 from plans.schema import Column as Declared
 
 _MOST, _LEAST = 2**63 - 1, 1 - 2**63

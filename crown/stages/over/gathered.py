@@ -24,9 +24,9 @@ from crown.stages.over.kept import Kept
 from crown.stages.over.stretches import Pieces, Stretches, different
 from crown.stages.over.sums import Sums
 from crown.store.dictionary import Dictionary
-from plans.frames import CHOSEN, ENDS, Order, WindowFunction
 from plans.nested import is_nested
 from plans.payloads.sums import LISTED, Values
+from plans.programs.frames import CHOSEN, ENDS, Order, WindowFunction
 from plans.schema import Column as Declared
 
 _AT_ONCE = 1 << 20  # values of frames that are listed at a time

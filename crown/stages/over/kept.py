@@ -16,8 +16,8 @@ from crown.stages.orders import order_words
 from crown.stages.protocol import Part
 from crown.stages.trees import Partitions
 from crown.store.zset import Zset
-from plans.frames import Order
 from plans.payloads.sums import Values
+from plans.programs.frames import Order
 from plans.schema import Column
 
 

@@ -11,7 +11,7 @@ from crown.stages.kernels.over.replaced import replaced
 from crown.stages.over.sums import Sums
 from crown.stages.over.touched import Touched
 from crown.stages.trees import Partitions
-from plans.frames import NEIGHBOURS, SESSIONS, WindowFunction
+from plans.programs.frames import NEIGHBOURS, SESSIONS, WindowFunction
 
 _EVERY = 1 << 40  # more rows than there are
 

@@ -23,11 +23,11 @@ from crown.stages.over.flips import Flips
 from crown.stages.over.frames import moved
 from crown.stages.over.picks import Picks
 from crown.stages.over.touched import Touched
-from plans import frames
-from plans.durations import DAY
-from plans.frames import Frame, WindowFunction
 from plans.program import OverStage
+from plans.programs import frames
+from plans.programs.frames import Frame, WindowFunction
 from plans.schema import Column
+from plans.time.durations import DAY
 
 Interval = tuple[np.ndarray, np.ndarray]
 _EVERY = 1 << 40  # more rows than there are

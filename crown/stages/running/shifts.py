@@ -17,7 +17,7 @@ from crown.stages.kernels.trees.ordered import BEHIND, FIRST
 from crown.stages.running.cuts import Alike, Cuts, Pieces
 from crown.stages.running.values import Running
 from crown.store.zset import Zset
-from plans.frames import WindowFunction
+from plans.programs.frames import WindowFunction
 
 
 @dataclass(frozen=True, eq=False)

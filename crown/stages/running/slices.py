@@ -25,9 +25,9 @@ from crown.stages.protocol import Part, Stage
 from crown.stages.trees import InOrder, Partitions
 from crown.store.zset import Zset
 from plans.expressions.build import call, cast, lit
-from plans.frames import Frame, Slice, WindowFunction
 from plans.plan import Output
 from plans.program import SliceStage
+from plans.programs.frames import Frame, Slice, WindowFunction
 from plans.queries.algebra import unused
 from plans.schema import Column
 from plans.types import exact_scale

@@ -18,7 +18,7 @@ from crown.stages.kernels.trees.ordered import BEHIND, FIRST
 from crown.stages.over.sums import Sums
 from crown.stages.trees import Partitions
 from crown.store.codec import uses_dictionary
-from plans.frames import WindowFunction
+from plans.programs.frames import WindowFunction
 from plans.types import decimal_parts
 
 _MOST = 2**63 - 1

@@ -18,8 +18,8 @@ from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, whole_pages
 from plans.program import JoinStage, LinearStage, Program, Stage
+from plans.programs.wiring import wiring
 from plans.search.shares import grids_of
-from plans.wiring import wiring
 
 OWN_PARTS = 2  # the dictionary and the base tables
 

@@ -35,8 +35,8 @@ from crown.store.codec import named_values
 from crown.store.memory import numbers
 from crown.store.zset import Zset
 from plans.program import Program
+from plans.programs.wiring import Wires
 from plans.schema import Column
-from plans.wiring import Wires
 
 _MISSING, _UPDATES, _FILTERED = T_TALLIES, T_TALLIES + 1, T_TALLIES + 2  # counters of a table
 _KNOWN = T_TALLIES  # in the table of missing deletes: 1 while the table is that of the last batch

@@ -22,9 +22,9 @@ from crown.kernels.geometry import rows_table
 from crown.kernels.tables import LOW32, table_at
 from crown.stages.joins.core import Join
 from crown.store.zset import Zset
-from plans.reads import occurrences_of_plan
+from plans.programs.reads import occurrences_of_plan
+from plans.programs.stored_relations import StoredRelation, stored_relations
 from plans.schema import Column
-from plans.stored_relations import StoredRelation, stored_relations
 
 
 class JoinAsTable:

@@ -26,7 +26,7 @@ from crown.store.codec import decode, uses_dictionary
 from crown.store.display import shown
 from crown.store.zset import Zset
 from plans.schema import Column
-from plans.windows import Window
+from plans.time.windows import Window
 
 _RECORD = T_TALLIES + 2  # the word of a table that holds the handle of its relation's record
 _SCANNED = 1 << 12

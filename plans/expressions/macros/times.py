@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plans import durations
 from plans.errors import PlanError
 from plans.expressions import intervals
 from plans.expressions.build import Expr, call, cast, lit
@@ -12,6 +11,7 @@ from plans.expressions.functions.clock.formats import SECONDS
 from plans.expressions.functions.clock.spans import MICROS, MONTHS, unit_of
 from plans.expressions.functions.function import macro
 from plans.expressions.macros.numbers import positive_rest
+from plans.time import durations
 from plans.types import INTERVALS
 
 _PARTS = {

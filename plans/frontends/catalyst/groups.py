@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from plans.errors import PlanError
 from plans.expressions.build import TRUE, Expr, call, cast, col
 from plans.expressions.functions.user import NAMED, UserAggregate
-from plans.frames import Order
 from plans.frontends.aggregates import result_type
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.sessions import in_sessions
@@ -20,6 +19,7 @@ from plans.frontends.picked import VALUE, pick
 from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
 from plans.payloads.sums import BITS, ONCE
 from plans.program import Aggregate
+from plans.programs.frames import Order
 from plans.queries.algebra import Group, Query, Relation, Source, inputs, replaced, split, unused
 from plans.schema import WEIGHT
 

@@ -7,19 +7,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from plans.clock import CLOCK, NOW
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, cast, col
-from plans.frames import Order
 from plans.frontends.catalyst import constants, groups, sessions, windows
 from plans.frontends.catalyst.asof import as_of
 from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, distinct_names, united
 from plans.frontends.catalyst.generate import generate
 from plans.frontends.catalyst.scalars import CLOCKS, Meaning, literal, scalar, type_of
 from plans.frontends.catalyst.tree import Node, is_table, read, tables_of
+from plans.programs.frames import Order
 from plans.queries.algebra import FOUND, Relation, SetOperation, Source, Top, check_output_name
 from plans.queries.single import joined_as_value
 from plans.schema import Schema, Table
+from plans.time.clock import CLOCK, NOW
 
 _THROUGH = ("ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit", "PipeOperator")
 _NO_ORDER = "a maintained result has no order: ORDER BY without LIMIT is ignored, sort where you read the result"

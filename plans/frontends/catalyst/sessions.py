@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from plans import durations
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, lit
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
 from plans.frontends.catalyst.tree import Node
 from plans.frontends.fields import struct
 from plans.frontends.sessions import behind, sessions
+from plans.time import durations
 
 CONVERTED = "PreciseTimestampConversion"
 _HIDDEN = -1_000_000  # not a column of any plan

@@ -9,11 +9,11 @@ from functools import partial
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, col
-from plans.frames import NEIGHBOURS, PICKED, RANKS, Frame, Order, WindowFunction
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
 from plans.frontends.catalyst.groups import Rows, Translate, is_picked, over_partition, unqualified
 from plans.frontends.catalyst.tree import Node
 from plans.frontends.frames import Side, below, count_of, default_frame, distance, duration, frame_of
+from plans.programs.frames import NEIGHBOURS, PICKED, RANKS, Frame, Order, WindowFunction
 from plans.queries.algebra import Over, replaced, unused
 
 _HIDDEN = -1

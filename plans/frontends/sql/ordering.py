@@ -11,12 +11,12 @@ from typing import Any
 from sqlglot import exp
 
 from plans.expressions.build import Expr, check_ordered
-from plans.frames import Order
 from plans.frontends.sql.refuse import NO_ORDER, Text
 from plans.frontends.sql.scope import Scope, value_of
 from plans.frontends.sql.shape import limited
 from plans.frontends.sql.text.place import extent
 from plans.frontends.sql.values import Meaning
+from plans.programs.frames import Order
 from plans.queries.algebra import Relation, Top, unused
 
 _MOST = 2**31 - 1

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from plans.expressions.build import Expr
-from plans.frames import Order
 from plans.frontends.branches import balanced, shaped
 from plans.frontends.fields import field_of
 from plans.frontends.sql.aliases import with_meanings
@@ -32,6 +31,7 @@ from plans.frontends.sql.shape import conjuncts, flat, grouped, limited, unwrapp
 from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.values import Meaning, scalar
 from plans.nested import STRUCT, is_nested, parts
+from plans.programs.frames import Order
 from plans.queries.algebra import Query, Relation, SetOperation, check_output_name, replaced
 from plans.stack import MAX_NESTING, with_room
 

@@ -18,9 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from plans.bands import GROUPS, ROWS, SUMS, Band
 from plans.expressions.build import FALSE, MIRROR, NULL, Expr, call, cast, col
-from plans.frames import ENDS
 from plans.lowering.comparisons.offsets import ORDERING, of_sides, parted
 from plans.lowering.groups.expansion import Expansion, carried, grouping, shown
 from plans.lowering.groups.monomials import Monomial, one_word
@@ -29,6 +27,8 @@ from plans.lowering.stages import Stages, origin, renamed
 from plans.payloads.payload import VALID, VALUE, sum_bits
 from plans.plan import Output, passed
 from plans.program import BandStage, Feed, GroupStage, once_each
+from plans.programs.bands import GROUPS, ROWS, SUMS, Band
+from plans.programs.frames import ENDS
 from plans.queries.algebra import Group, Query, split
 
 _LOW, _HIGH = "low", "high"

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from plans.payloads.counting import summed_leaves
 from plans.payloads.payload import COUNTED, EXISTS
 from plans.plan import Plan
-from plans.reads import rows_of
+from plans.programs.reads import rows_of
 from plans.search.logs.amplification import Replay
 from plans.search.logs.updates import Copies, Row
 

@@ -11,7 +11,7 @@ from html import escape
 from itertools import pairwise
 
 from plans.program import JoinStage, Program
-from plans.reads import sources
+from plans.programs.reads import sources
 from plans.show import programs, upkeep
 from plans.show.picture.style import svg_style
 

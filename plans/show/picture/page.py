@@ -10,7 +10,8 @@ from html import escape
 
 from plans.plan import Plan
 from plans.program import JoinStage, Program, Stage, program_of
-from plans.reads import occurrences_of_plan, sources
+from plans.programs.reads import occurrences_of_plan, sources
+from plans.programs.wiring import Wires, wiring
 from plans.search.counted.classes import CONSTANT, ENUMERATED, LOGARITHMIC
 from plans.search.shares import hashable, solve
 from plans.show import explain, programs, upkeep
@@ -18,7 +19,6 @@ from plans.show.picture import flow, tree
 from plans.show.picture.legend import legend
 from plans.show.picture.style import page_style
 from plans.show.wires import of_stage, of_table
-from plans.wiring import Wires, wiring
 
 _GRIDS = (2, 4, 8, 16)
 _SHOWN = 6

@@ -24,10 +24,10 @@ from pyspark.sql import DataFrame, SparkSession
 from crown.projects.changes import Changed, changes_of_versions
 from crown.projects.specification import FULL, INCREMENTAL, STRICT
 from plans.errors import PlanError
-from plans.named import added, empty, schema_of
 from plans.program import Program
+from plans.programs.named import added, empty, schema_of
+from plans.programs.reads import functions_of
 from plans.queries.algebra import Relation
-from plans.reads import functions_of
 from plans.schema import Schema, Table
 from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, unlogged
 from spark_jobs.errors import SourceError

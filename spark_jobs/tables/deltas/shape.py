@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from plans.expressions.intervals import is_interval
 from plans.program import Program
 from plans.types import arrow_type

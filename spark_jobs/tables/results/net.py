@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown import changes
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from crown.results.summed import numbered, summed
 from crown.store.arrow_buffers import strings
 from plans.schema import CHANGE_TYPE, UNTIL

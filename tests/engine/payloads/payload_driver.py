@@ -15,7 +15,7 @@ from crown.engine.kernels.payloads import summed_leaves
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
 from plans.plan import Plan
-from plans.stored_relations import StoredRelation, stored_relations
+from plans.programs.stored_relations import StoredRelation, stored_relations
 from tests.oracles.database import Batch, Database, Row
 from tests.oracles.payloads import Valued
 

@@ -11,8 +11,8 @@ import pytest
 from plans.payloads.counting import with_multiplicities
 from plans.payloads.payload import COUNTED, VALUE, Payload
 from plans.plan import Attribute, Node, Plan
+from plans.programs.stored_relations import Alias
 from plans.schema import Schema
-from plans.stored_relations import Alias
 from tests.engine.payloads.test_payloads import difference, hop3
 from tests.models import PayloadReference, Result, Row
 from tests.models.payload import Value, _sum

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from plans import named
 from plans.errors import PlanError
+from plans.programs import named
 from plans.search.groups import Group, groups_of
 from tests.oracles import duck
 

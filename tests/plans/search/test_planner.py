@@ -14,7 +14,7 @@ import crown
 from plans import Plan, plan
 from plans.commands.declare import query_text
 from plans.errors import PlanError
-from plans.reads import occurrences
+from plans.programs.reads import occurrences
 from plans.search.planning import MAX_CHILDREN
 from plans.search.shares import hashable, load, solve
 from plans.theory.hypergraph import bits

@@ -16,15 +16,15 @@ import crown
 from plans import PlanError, Program, program
 from plans.commands import explain as command
 from plans.program import JoinStage
-from plans.reads import sources
+from plans.programs.reads import sources
+from plans.programs.wiring import wiring
 from plans.show import explain, upkeep
 from plans.show.forms import FORMS
 from plans.show.mermaid import mermaid
 from plans.show.picture import flow
 from plans.show.picture.page import html
 from plans.show.programs import text
-from plans.windows import last_rows
-from plans.wiring import wiring
+from plans.time.windows import last_rows
 from tests.marks import every
 from tests.plans import tpch
 from tests.plans.lowering.program_queries import QUERIES, TABLES, planned

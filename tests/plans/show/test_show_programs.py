@@ -10,7 +10,7 @@ import pytest
 
 from plans import PlanError, Program, program
 from plans.commands import explain as command
-from plans.reads import sources
+from plans.programs.reads import sources
 from plans.show import explain, programs
 from plans.show.mermaid import mermaid
 from tests.marks import every

@@ -9,7 +9,7 @@ import pytest
 import crown
 import plans
 from crown.programs.program import ProgramEngine
-from plans.windows import last_rows
+from plans.time.windows import last_rows
 from spark_jobs.cell import table
 from spark_jobs.cell.engines import created
 from spark_jobs.dispatch.envelope import CELL, WEIGHT, cell_program, envelope_of

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import plans
-from plans.reads import occurrences
+from plans.programs.reads import occurrences
 from spark_jobs.dispatch.envelope import MASK, cell_program, envelope_of
 from spark_jobs.errors import SparkJobError
 

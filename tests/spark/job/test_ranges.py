@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from plans.errors import PlanError
-from plans.frames import Order
+from plans.programs.frames import Order
 from spark_jobs import maintain
 from tests.marks import slow
 from tests.models.shifts import Copy

@@ -19,7 +19,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from crown.ingest.columns import WEIGHT
+from crown.ingest.tables.columns import WEIGHT
 from crown.projects.changes import changes_of_versions, schema_of, with_weights
 from crown.results.summed import summed
 from plans.schema import Column, Table

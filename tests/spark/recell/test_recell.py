@@ -11,7 +11,7 @@ import pytest
 
 import plans
 from crown.errors import ChangeError, MemoryBudgetError
-from plans.windows import last_rows, sliding, ttl
+from plans.time.windows import last_rows, sliding, ttl
 from spark_jobs.cell.limits import Limits
 from spark_jobs.commands import state as command
 from spark_jobs.commands.state import operators, troubles

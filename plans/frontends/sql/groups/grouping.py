@@ -14,7 +14,6 @@ from sqlglot import exp
 from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
 from plans.expressions.functions.user import NAMED, UserAggregate
-from plans.frames import Order
 from plans.frontends.aggregates import result_type
 from plans.frontends.fields import struct
 from plans.frontends.picked import VALUE, pick
@@ -31,6 +30,7 @@ from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.payloads.sums import ONCE
 from plans.program import Aggregate
+from plans.programs.frames import Order
 from plans.queries.algebra import Group, Query, replaced, split, unused
 
 # The arguments that the call of an aggregate may have. Any other argument changes its meaning.

@@ -17,13 +17,13 @@ from functools import partial
 
 from sqlglot import exp
 
-from plans import durations
 from plans.errors import PlanError
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.relations.windows import MOST, shifted
 from plans.frontends.sql.scalars.interval import length_of
 from plans.frontends.sql.text.made import is_known, nodes
 from plans.frontends.sql.text.place import extent
+from plans.time import durations
 
 WINDOW, WINDOW_TIME = "WINDOW", "WINDOW_TIME"
 _HOPS = {"HOP": "", "HOP_START": "start", "HOP_END": "end"}

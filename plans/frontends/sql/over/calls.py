@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from plans import frames
 from plans.expressions.build import Expr, call, cast, col
 from plans.expressions.coercion import common
-from plans.frames import NEIGHBOURS, PICKED, RANKS, Order, WindowFunction
 from plans.frontends.frames import below, count_of, default_frame
 from plans.frontends.sql.groups.aggregates import WRAPPERS, aggregates, function_of
 from plans.frontends.sql.ordering import Columns, Item, orders
@@ -26,6 +24,8 @@ from plans.frontends.sql.text.made import is_known, nodes
 from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.program import Aggregate
+from plans.programs import frames
+from plans.programs.frames import NEIGHBOURS, PICKED, RANKS, Order, WindowFunction
 from plans.queries.algebra import Over, Relation, replaced
 
 

@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr
-from plans.frames import Frame, Order
 from plans.frontends.frames import Side, constant, count_of, distance, duration, frame_of
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scalars.interval import interval, is_interval
+from plans.programs.frames import Frame, Order
 
 OWN = {
     exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank", exp.PercentRank: "percent_rank",

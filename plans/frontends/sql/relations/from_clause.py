@@ -9,7 +9,6 @@ from functools import partial
 
 from sqlglot import exp
 
-from plans.clock import CLOCK
 from plans.expressions.build import NULL, Expr, call, cast
 from plans.frontends.asof import MATCHED, RIGHT, match_of, matched
 from plans.frontends.sql.columns import listed
@@ -29,6 +28,7 @@ from plans.queries.algebra import Query, SetOperation, Source
 from plans.queries.algebra import Relation as Algebra
 from plans.schema import tables_hint
 from plans.stack import MAX_NESTING
+from plans.time.clock import CLOCK
 
 _OUTER = ("LEFT", "RIGHT", "FULL", "ANTI")
 

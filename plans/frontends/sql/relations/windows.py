@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from plans import durations
 from plans.errors import PlanError
 from plans.frontends.sql.scalars.interval import length_of
 from plans.frontends.sql.text.made import is_known
+from plans.time import durations
 
 CALLS = {"TUMBLE": 3, "HOP": 4, "CUMULATE": 4}
 MOST = 1000

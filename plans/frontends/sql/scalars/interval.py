@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plans import durations
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, lit
+from plans.time import durations
 from plans.types import INTERVALS
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}

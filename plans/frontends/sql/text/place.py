@@ -12,8 +12,8 @@ from typing import Any
 
 from plans.errors import PlanError, Position
 from plans.expressions.names import NAMES as FUNCTIONS
-from plans.frames import OWN
 from plans.frontends.aggregates import NAMES as AGGREGATES
+from plans.programs.frames import OWN
 
 FUNCTION_NAMES = sorted({*FUNCTIONS, *(name.upper() for name in AGGREGATES), "COUNT_IF"})
 CLOSE = 0.75

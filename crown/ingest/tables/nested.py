@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.ingest.arrays import plain
+from crown.ingest.tables.arrays import plain
 from plans.expressions.arrays import validity, words
 from plans.expressions.packed import elements_of, listed, mapped
 from plans.nested import ARRAY, MAP, STRUCT, Parts, is_nested, parts

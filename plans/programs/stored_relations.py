@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Node, Plan
-from plans.reads import rows_of
+from plans.programs.reads import rows_of
 
 MAX_ALIASES = 62  # bits of a mask, with room for the sign
 
@@ -23,8 +23,8 @@ MAX_ALIASES = 62  # bits of a mask, with room for the sign
 class Alias:
     """One reader of a stored relation: a node, and the atom of a bag node (else 0).
 
-    ``occurrence``: its number in ``plans.reads.occurrences``; ``words[j]``: the word of the tuple that is attribute
-    ``j``; ``not_null``: words that must not be NULL, because they are joined on.
+    ``occurrence``: its number in ``plans.programs.reads.occurrences``; ``words[j]``: the word of the tuple that is
+    attribute ``j``; ``not_null``: words that must not be NULL, because they are joined on.
     """
 
     node: int

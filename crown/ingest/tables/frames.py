@@ -1,7 +1,7 @@
 """Converts data of other libraries to tables: Arrow's C interface, NumPy arrays, tuples, dataclasses.
 
-``tabular`` converts data to the few forms that ``crown.ingest.columns.opened`` reads. Columns with an Arrow interface
-are not copied. Values are not checked here, but in ``crown.ingest.changes``.
+``tabular`` converts data to the few forms that ``crown.ingest.tables.columns.opened`` reads. Columns with an Arrow
+interface are not copied. Values are not checked here, but in ``crown.ingest.changes``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError
-from crown.ingest.arrays import REFUSED, inferred, is_pandas, is_polars
-from crown.ingest.columns import ABSENT, WEIGHT, opened
+from crown.ingest.tables.arrays import REFUSED, inferred, is_pandas, is_polars
+from crown.ingest.tables.columns import ABSENT, WEIGHT, opened
 from plans.errors import PlanError
 from plans.schema import CHANGE_COLUMNS
 from plans.types import type_of_python, untyped

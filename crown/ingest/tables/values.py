@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.ingest.arrays import NATURAL, REFUSED, inferred, natural, plain
-from crown.ingest.columns import ABSENT, item
-from crown.ingest.given import Given
-from crown.ingest.nested import of_array, of_json, of_list, structs_for_maps
+from crown.ingest.tables.arrays import NATURAL, REFUSED, inferred, natural, plain
+from crown.ingest.tables.columns import ABSENT, item
+from crown.ingest.tables.given import Given
+from crown.ingest.tables.nested import of_array, of_json, of_list, structs_for_maps
 from plans.expressions.casts import convert
 from plans.expressions.intervals import counts
 from plans.files.values import parsed

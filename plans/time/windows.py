@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
-from plans import durations
 from plans.errors import PlanError
 from plans.nested import is_nested
 from plans.schema import Table
+from plans.time import durations
 from plans.types import shown
 
 LATE = ("drop", "quarantine", "raise")

@@ -22,9 +22,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from plans.program import BandStage, Feed, GroupStage, JoinStage, LinearStage, Program, Stage, outputs_of
-from plans.reads import Parts, holding, key_of, occurrences, only_read_by, readers, sources
+from plans.programs.reads import Parts, holding, key_of, occurrences, only_read_by, readers, sources
+from plans.programs.stored_relations import stored_relations
 from plans.schema import Column
-from plans.stored_relations import stored_relations
 
 
 @dataclass(frozen=True)

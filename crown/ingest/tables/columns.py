@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError
-from crown.ingest.arrays import is_pandas, is_polars, of_pandas, of_polars, of_values, plain, whole
 from crown.ingest.conventions import CODE_COLUMNS, meant_for_codes, meant_for_weight
+from crown.ingest.tables.arrays import is_pandas, is_polars, of_pandas, of_polars, of_values, plain, whole
 from crown.store.display import shown
 from plans.schema import CHANGE_TYPE, WEIGHT
 
@@ -56,7 +56,8 @@ def whole_rows(rows: list[Any], keys: Sequence[Any]) -> np.ndarray | None:
 
 
 def opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
-    """Returns column names, number of rows, and a column reader, for data returned by ``crown.ingest.frames.tabular``.
+    """Returns column names, number of rows, and a column reader, for data returned by
+    ``crown.ingest.tables.frames.tabular``.
 
     Columns that are not read cost nothing.
     """

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plans.clock import CLOCK, reads_clock
 from plans.errors import PlanError
 from plans.lowering.lower import check_names, notes_of, stage_of
 from plans.lowering.rules import rewritten
@@ -18,12 +17,13 @@ from plans.lowering.stages import Stages
 from plans.plan import Result
 from plans.planner import check_options, parse
 from plans.program import GroupStage, Program, outputs_of
+from plans.programs.reads import each_once, sources, typed, without_others
 from plans.queries.algebra import Relation, bases
-from plans.reads import each_once, sources, typed, without_others
 from plans.schema import Column, Schema, Table
 from plans.search.cost import checked_rates
 from plans.stack import with_room
-from plans.windows import Window, bound, not_null
+from plans.time.clock import CLOCK, reads_clock
+from plans.time.windows import Window, bound, not_null
 
 
 def empty(schema: Any, windows: Mapping[str, Window] | None = None) -> Program:

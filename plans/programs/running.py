@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr
-from plans.frames import RANKS
 from plans.plan import Output
 from plans.program import LinearStage, OverStage, Program, outputs_of
+from plans.programs.frames import RANKS
 
 NUMBERS = (*RANKS, "count")
 """Functions that are numbers of rows, and never NULL."""

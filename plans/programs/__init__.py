@@ -1,0 +1,1 @@
+"""What is known of programs: reads and wires, named results, and the parts of stages over rows in order."""

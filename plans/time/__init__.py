@@ -1,0 +1,1 @@
+"""Time in queries: lengths of time, windows of relations, and the clock."""
