@@ -19,8 +19,8 @@ from crown.errors import CrownError
 from plans.expressions.functions import user
 from plans.search.groups import Group, Groups
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.definitions.analysis import recalled
 from spark_jobs.pipelines.definitions.project import Project
+from spark_jobs.pipelines.definitions.remembered import recalled
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.reports import group_lines
