@@ -1,6 +1,6 @@
 """The join core: applies changes in codes to the state of one plan, and returns deltas in codes.
 
-RelationChange -> Propagation over the arena -> rows of the free attributes -> output tuples -> Results
+    RelationChange -> Propagation over the arena -> rows of the free attributes -> output tuples -> Results
 
 A batch is a transaction over bags and tree. Whatever stops it (a rejected change, a budget, an error in an output
 expression, Ctrl-C), the state is afterwards as before the batch. If the batch cannot be undone, the state is lost:

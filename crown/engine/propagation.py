@@ -1,6 +1,6 @@
 """Propagates a batch: passes net changes through bags and tree, and undoes them if the batch is stopped.
 
-RelationChange -> (bag ->) R-, S-, P-updates -> blocks of the free attributes, as Z-sets
+    RelationChange -> (bag ->) R-, S-, P-updates -> blocks of the free attributes, as Z-sets
 
 A batch can stop between two blocks, and wherever a kernel returns early (over budget, too many copies). The number of
 applied tuples is then known exactly, so the applied part is undone by its inverse. Invariant: while ``_settled`` is

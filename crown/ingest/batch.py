@@ -1,6 +1,6 @@
 """Represents a prepared batch: the net changes of base relations, and the changes of a join's stored relations.
 
-PreparedBatch -> nets of the inputs of a join, in codes -> a RelationChange per stored relation
+    PreparedBatch -> nets of the inputs of a join, in codes -> a RelationChange per stored relation
 
 The conversion needs no Arrow table, no check and no dictionary look-up. The net of an input is projected on the stored
 columns; the predicate is applied, and rows with a NULL in a join column are left out.

@@ -1,6 +1,6 @@
 """Top-k: maintains the first rows of each group in an order.
 
-net -> feed -> rows -> the trees of their groups -> rows that cross the bounds of the windows
+    net -> feed -> rows -> the trees of their groups -> rows that cross the bounds of the windows
 
 All rows are stored, in order, so the successor of a row that leaves a window is known. The order is that of values,
 never of codes, and the other columns break ties, so that the result is a function of the data.

@@ -1,9 +1,9 @@
 """Reads and writes files of words: a kind, a line of JSON, and parts of int64 words, all with checksums.
 
- line 1   the kind, a blank, the version of this format
- line 2   CRC-32 of line 1 and the JSON, as 8 hexadecimal digits; a blank; the JSON: words per part ("words"), CRC-32
-          of all that follows ("crc32"), and what the owner adds; blanks up to the end of a page
- rest     the parts, little-endian int64, each with zeros up to the end of a page, and nothing behind them
+    line 1   the kind, a blank, the version of this format
+    line 2   CRC-32 of line 1 and the JSON, as 8 hexadecimal digits; a blank; the JSON: words per part ("words"), CRC-32
+             of all that follows ("crc32"), and the fields of the owner; blanks up to the end of a page
+    rest     the parts, little-endian int64, each with zeros up to the end of a page, and nothing after them
 
 ``fill`` detects every changed bit of a file: each bit is compared, or covered by one of the two checksums. A file that
 is mapped instead (``map_over``) costs only the touched pages, and its second checksum is not verified.

@@ -29,7 +29,7 @@ def by_parts(engine: ProgramEngine) -> bool:
     """Returns True if rows may enter batch by batch with the same result as in one batch.
 
     This is False with a window, where a row of a later batch can be late, and where rows are looked up by key, because
-    a delete can arrive before the insert of its key that precedes it.
+    a delete can arrive before an older insert of its key.
     """
     return not engine.plan.windows and not any(table.by_key for table in engine.plan.tables)
 

@@ -26,7 +26,7 @@ class _Task(NamedTuple):
 def tasks_of(compiled: CompiledPlan, node: int) -> np.ndarray:
     """Returns the tasks of the source of ``node``, int64: look-up, bit of the alias, child, pass; see ``edges.TASK``.
 
-    The last word is the look-up of the most passes, or -1. O(aliases^3).
+    The last word is the look-up that most passes use, or -1. O(aliases^3).
     """
     nodes = aliases_of(compiled, node)
     below = [_below(compiled, alias) for alias in nodes]

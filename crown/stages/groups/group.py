@@ -1,7 +1,7 @@
 """GROUP BY, and aggregates without it: one row per group, ``-old, +new`` when it changes.
 
-net -> feed -> events -> numbered groups of the batch -> exact sums and multisets, old and new -> rows, old and new
--> difference
+    net -> feed -> events -> numbered groups of the batch -> exact sums and multisets, old and new -> rows, old and new
+    -> difference
 
 A batch is one call of a kernel (``group_batch``), which looks up each event's group once, sums in dense arrays,
 computes the old and the new rows of the changed groups, and writes the groups only when no error can occur any more. It

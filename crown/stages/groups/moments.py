@@ -1,12 +1,12 @@
 """Computes VAR, STDDEV, COVAR, CORR, REGR, SKEWNESS and KURTOSIS from exact integer sums, rounded once.
 
-All follow from n, Σx, Σy, Σx², Σy², Σxy. With Vx = n Σx² − (Σx)², Vy likewise and Cxy = n Σxy − Σx Σy: VAR_POP is Vx /
-n², VAR_SAMP is Vx / n(n−1), COVAR likewise, SLOPE is Cxy / Vx, INTERCEPT is (Σy Σx² − Σx Σxy) / Vx, R2 is Cxy² / (Vx
-Vy), in which the arguments' scales cancel. STDDEV and CORR are square roots of such quotients, which may exceed the
-range of doubles.
+All follow from n, Σx, Σy, Σx², Σy², Σxy. With Vx = n Σx² − (Σx)², Vy likewise and Cxy = n Σxy − Σx Σy: VAR_POP is
+Vx / n², VAR_SAMP is Vx / n(n−1), COVAR likewise, SLOPE is Cxy / Vx, INTERCEPT is (Σy Σx² − Σx Σxy) / Vx, R2 is
+Cxy² / (Vx Vy), in which the arguments' scales cancel. STDDEV and CORR are square roots of such quotients, which may
+exceed the range of doubles.
 
-SKEWNESS and KURTOSIS are T / Vx^(3/2) and F / Vx² − 3, with T = n² Σx³ − 3 n Σx Σx² + 2 (Σx)³ and F = n³ Σx⁴ − 4 n² Σx
-Σx³ + 6 n (Σx)² Σx² − 3 (Σx)⁴. Those of samples are corrected by factors of n.
+SKEWNESS and KURTOSIS are T / Vx^(3/2) and F / Vx² − 3, with T = n² Σx³ − 3 n Σx Σx² + 2 (Σx)³ and
+F = n³ Σx⁴ − 4 n² Σx Σx³ + 6 n (Σx)² Σx² − 3 (Σx)⁴. Those of samples are corrected by factors of n.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ _SMALL = 2.0**-1000
 def _root(quotients: Callable[[int], np.ndarray]) -> np.ndarray:
     """Returns the square roots of ``quotients(0)``. ``quotients(b)`` returns the same quotients times 2^-b.
 
-    So a root is exact even if its square is too large or too small for a double.
+    So a root is correct even if its square is too large or too small for a double.
     """
     values = quotients(0)
     roots = np.sqrt(values)

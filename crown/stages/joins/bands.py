@@ -1,6 +1,6 @@
 """Joins by a comparison: pairs of a band of one side and a point of the other side that lies in the band.
 
-net of bands -> the points in them -> net of points -> the bands that contain them, already changed
+    net of bands -> the points in them -> net of points -> the bands that contain them, already changed
 
 Each side stores its rows in order (``crown.stages.joins.sides``), and returns the matches of a row of the other side:
 rows, or the exact sums over all of them. The value of a pair is the product of the sums of its halves. If one side is

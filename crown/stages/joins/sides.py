@@ -1,6 +1,6 @@
 """One side of a join by a comparison: stores its rows in the order of the compared value, or sums of them.
 
-keys and bounds of rows of the other side -> ranges of positions in trees -> sums of the ranges, or their rows
+    keys and bounds of rows of the other side -> ranges of positions in trees -> sums of the ranges, or their rows
 
 The *points* in a band are a range of one tree. The *bands* around a point, if they have one bound, are a prefix or a
 suffix of the tree of that bound. With two bounds, the sums of the bands are the difference of two prefixes: bands that

@@ -38,7 +38,7 @@ class Gathered:
     """The values that a function has in ``pieces`` of frames (places in ``rows``), one frame after the other; frames
     that follow one another and are the same are one.
 
-    ``kept``: the values of whole partitions. Frames have those, too, that are outside of the stretches of rows.
+    ``kept``: the values of whole partitions. Frames also contain the kept values outside of the stretches of rows.
     """
 
     def __init__(

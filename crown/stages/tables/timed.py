@@ -1,6 +1,6 @@
 """Maintains rows with a period of validity: the stage contains the rows whose period contains the clock's time.
 
-net of rows, net of the clock -> trees of rows by beginning and by end -> rows that the clock has passed
+    net of rows, net of the clock -> trees of rows by beginning and by end -> rows that the clock has passed
 
 The clock is an input: a batch that moves it has its old and its new time. Every row is stored in a tree by the
 beginning of its period, and in one by its end. So a move of the clock changes the rows of two ranges. The clock can

@@ -1,6 +1,6 @@
 """Relations with a window: a batch that moves the window deletes the rows that leave it.
 
-net -> without late rows -> the rows inside the window, in order -> net, and deletes of expired rows
+    net -> without late rows -> the rows inside the window, in order -> net, and deletes of expired rows
 
 The rows inside the window are stored, so this table also decides which deletes find a row. The effect of a batch is
 stored with them, so that a process that opens the state next can undo it. A change costs O(log n), and so does each

@@ -1,7 +1,7 @@
 """Rewrites conditions on the clock as the periods in which rows are valid: `Timed` relations.
 
 `at > NOW() - INTERVAL '1' HOUR` holds until one hour after `at`; `due <= CURRENT_DATE` holds from midnight of `due` on.
-A condition that compares a monotonic function of the clock with values of a row determines when the row enters or
+A condition that compares a non-decreasing function of the clock with values of a row determines when the row enters or
 leaves. If such a condition is used as a value or stands under OR, it becomes a column that changes at these moments.
 All other uses of the clock would change every row whenever the clock moves. They are rejected, unless they read only
 the date, which is a relation of one row that changes once a day.

@@ -1,6 +1,7 @@
 """Computes the period in which a condition on the clock holds.
 
-A monotonic function of the clock is solved for the clock: `CURRENT_DATE >= due` holds from the midnight of `due` on.
+A non-decreasing function of the clock is solved for the clock: `CURRENT_DATE >= due` holds from the midnight of `due`
+on.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _negated(length: Expr) -> Expr:
 
 
 def first(side: Expr, value: Expr, time: Expr) -> Expr | None:
-    """Returns the first moment at which `side`, a monotonic function of the clock, is at least `value`.
+    """Returns the first moment at which `side`, a non-decreasing function of the clock, is at least `value`.
 
     Returns None if the side is not known to be such a function. The amount by which it shifts the clock may depend on
     the row.

@@ -114,7 +114,8 @@ def _by_keys(
 
 
 def _padded_as_it_is(query: Query, right: Source, own: list[Expr], keys: Keys) -> Query | None:
-    """Returns the query with the right side as a padded source, or None if its key must be computed or is shown.
+    """Returns the query with the right side as a padded source, or None if a key column is computed, repeated
+    or output.
 
     The output of a padded row is NULL, whereas its key is not.
     """
