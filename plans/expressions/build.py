@@ -113,12 +113,12 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
     return typed(_called(op, args, value))
 
 
-def typed(made: Expr) -> Expr:
+def typed(expr: Expr) -> Expr:
     """Returns a call. Raises PlanError if it reads an untyped ARRAY() and its own type does not show that, because
     callers check only its type."""
-    if "<null>" not in made.type and any("<null>" in arg.type for arg in made.args):
+    if "<null>" not in expr.type and any("<null>" in arg.type for arg in expr.args):
         raise PlanError("an ARRAY() has no type here", hint="write CAST(ARRAY() AS ARRAY<INT>)")
-    return made
+    return expr
 
 
 def _called(op: str, args: tuple[Expr, ...], value: Any) -> Expr:

@@ -56,7 +56,7 @@ def common(left: str, right: str) -> str | None:
     return _common(left, right, _MADE, rounds=True)
 
 
-def _common(left: str, right: str, whole: dict[str, tuple[int, int]], rounds: bool = False) -> str | None:
+def _common(left: str, right: str, integers: dict[str, tuple[int, int]], rounds: bool = False) -> str | None:
     if left == right or right == "null":
         return left
     if left == "null":
@@ -64,14 +64,14 @@ def _common(left: str, right: str, whole: dict[str, tuple[int, int]], rounds: bo
     if {left, right} <= {"date", "timestamp_ntz", "timestamp"}:
         return "timestamp" if "timestamp" in (left, right) else "timestamp_ntz"
     if is_nested(left) and is_nested(right):
-        return matched(left, right, lambda one, two: _common(one, two, whole, rounds))
+        return matched(left, right, lambda one, two: _common(one, two, integers, rounds))
     if not (numeric(left) and numeric(right)):
         return None
     if "float64" in (left, right):
         return "float64"
     if left in INTEGERS and right in INTEGERS:
         return "int64"
-    (p, s), (q, t) = (decimal_parts(type_) or whole[type_] for type_ in (left, right))
+    (p, s), (q, t) = (decimal_parts(type_) or integers[type_] for type_ in (left, right))
     scale = max(s, t)
     precision = max(p - s, q - t) + scale
     if precision > MAX_DIGITS and rounds:

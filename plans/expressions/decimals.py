@@ -165,10 +165,10 @@ def _in_words(op: str, left: Any, right: Any, type_: pa.DataType) -> pa.Array | 
 
 
 @lru_cache(maxsize=1024)
-def shifts(op: str, left: _Digits, right: _Digits, made: _Digits) -> tuple[int, int, int] | None:
+def shifts(op: str, left: _Digits, right: _Digits, result: _Digits) -> tuple[int, int, int] | None:
     """Returns the powers of ten by which the operands, and then the result, are multiplied, or None if this would round
     or may not fit into a word. Operands and result are given as (precision, scale)."""
-    (p, s), (q, t), (digits_, scale_) = left, right, made
+    (p, s), (q, t), (digits_, scale_) = left, right, result
     scale, whole = (s + t, p - s + q - t) if op == "mul" else (max(s, t), max(p - s, q - t) + 1)
     if op not in _WORDWISE or scale > scale_ or whole > digits_ - scale_ or whole + scale_ > _WORD_DIGITS:
         return None
@@ -216,12 +216,12 @@ def _exact(op: str, left: pa.Array, right: pa.Array, type_: pa.DataType) -> pa.A
     return _fitted(pc.if_else(nothing, pa.scalar(None, _WIDE), signed), type_)
 
 
-def _rescaled(value: pa.Array, scale: int, wanted: int) -> pa.Array:
+def _rescaled(value: pa.Array, scale: int, target: int) -> pa.Array:
     """Returns unscaled numbers of one scale in another scale, rounded half up."""
-    if wanted >= scale:
-        return _times(value, _power(wanted - scale))
-    size, power = pc.abs(value), _power(scale - wanted)
-    quotient, rest = _divided(size, power, _labelled(size, pa.decimal256(76, scale - wanted)))
+    if target >= scale:
+        return _times(value, _power(target - scale))
+    size, power = pc.abs(value), _power(scale - target)
+    quotient, rest = _divided(size, power, _labelled(size, pa.decimal256(76, scale - target)))
     found = _rounded(quotient, rest, power)
     return pc.if_else(pc.less(value, _number(0)), pc.negate(found), found)
 
@@ -258,9 +258,9 @@ def _divided_by_row(dividend: pa.Array, divisor: Any) -> tuple[pa.Array, pa.Arra
     return pa.array(quotients, _WIDE), pa.array(rests, _WIDE)
 
 
-def _rounded(quotient: pa.Array, rest: pa.Array, divisor: Any) -> pa.Array:
+def _rounded(quotient: pa.Array, remainder: pa.Array, divisor: Any) -> pa.Array:
     """Returns the quotient of nonnegative numbers, rounded half up."""
-    up = pc.greater_equal(_wide(pc.add, rest, rest), divisor)
+    up = pc.greater_equal(_wide(pc.add, remainder, remainder), divisor)
     return _wide(pc.add, quotient, pc.if_else(up, _number(1), _number(0)))
 
 

@@ -112,8 +112,8 @@ class Expr:
     @cached_property
     def functions(self) -> frozenset[UserFunction]:
         """Returns the user functions that the expression calls."""
-        own = frozenset(node.value for node in self.postorder() if node.op == USER)
-        return own.union(*(node.body.functions for node in self.postorder() if node.body is not None))
+        names = frozenset(node.value for node in self.postorder() if node.op == USER)
+        return names.union(*(node.body.functions for node in self.postorder() if node.body is not None))
 
     @cached_property
     def scalar(self) -> pa.Scalar:

@@ -104,9 +104,9 @@ def result(op: str, left: Any, right: Any, type_: str) -> Any:
     return arithmetic.narrow(found) if type_ == "months" else found
 
 
-def moved(op: str, moment: Any, length: Any, by: Callable[..., Any]) -> Any:
-    """Returns a moment plus or minus an interval. `by` adds a number of its units."""
-    return by(moment.type, moment, length if op == "add" else arithmetic.negated(length))
+def moved(op: str, moment: Any, length: Any, shift: Callable[..., Any]) -> Any:
+    """Returns a moment plus or minus an interval. `shift` adds a number of its units."""
+    return shift(moment.type, moment, length if op == "add" else arithmetic.negated(length))
 
 
 def _words(value: Any) -> Any:
@@ -227,7 +227,7 @@ def part(name: str, type_: pa.DataType, value: Any) -> Any:
     """Returns a part of intervals. A part of a negative interval is negative."""
     _, unit, most = PARTS[name]
 
-    def tell(array: pa.Array) -> pa.Array:
+    def compute(array: pa.Array) -> pa.Array:
         given = words(array.cast(pa.int64()), np.int64)
         size = np.abs(given) if not most else np.abs(given) % most
         found = np.sign(given) * (size // unit)
@@ -238,7 +238,7 @@ def part(name: str, type_: pa.DataType, value: Any) -> Any:
             return _like(pa.Array.from_buffers(type_, len(found), [None, pa.py_buffer(halves)]), array)
         return array_of(found.astype(np.int32), type_, array)
 
-    return on_arrays(tell, value)
+    return on_arrays(compute, value)
 
 
 def _like(found: pa.Array, like: pa.Array) -> pa.Array:

@@ -54,7 +54,7 @@ NAMES = _by_name()
 """The entries by each of their names, in capitals."""
 
 
-def meant(name: str, count: int) -> Function | Macro | None:
+def find_function(name: str, count: int) -> Function | Macro | None:
     """Returns the entry of a call with `count` arguments, or None if no function has that name, in capitals.
 
     Raises PlanError if no function with the name takes that many arguments.
@@ -65,8 +65,8 @@ def meant(name: str, count: int) -> Function | Macro | None:
             return entry
     if not entries:
         return None
-    wanted = " or ".join(entry.counts for entry in entries)
-    raise PlanError(f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {count}")
+    counts = " or ".join(entry.counts for entry in entries)
+    raise PlanError(f"{name} takes {counts} argument{'' if counts == '1' else 's'}, not {count}")
 
 
 def applied(entry: Function | Macro, args: list[Expr]) -> Expr:
@@ -75,6 +75,6 @@ def applied(entry: Function | Macro, args: list[Expr]) -> Expr:
     if isinstance(entry, Function):
         return call(entry.name, *args)
     kinds = entry.kinds(len(args)) or ()
-    given = [fitted(entry.name, arg, kind) if kind[0] == "=" else arg for arg, kind in zip(args, kinds, strict=True)]
-    made: Expr = entry.make(*given)
+    args = [fitted(entry.name, arg, kind) if kind[0] == "=" else arg for arg, kind in zip(args, kinds, strict=True)]
+    made: Expr = entry.make(*args)
     return made

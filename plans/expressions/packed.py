@@ -148,10 +148,10 @@ def places_of(sizes: np.ndarray) -> np.ndarray:
     return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
-def listed(sizes: np.ndarray, elements: pa.Array, type_: pa.DataType, there: np.ndarray) -> pa.Array:
-    """Returns arrays, or maps, of `type_` with these numbers of elements each; NULL where `there` is False."""
+def listed(sizes: np.ndarray, elements: pa.Array, type_: pa.DataType, valid: np.ndarray) -> pa.Array:
+    """Returns arrays, or maps, of `type_` with these numbers of elements each; NULL where `valid` is False."""
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    bits = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     if pa.types.is_map(type_):
         entry = pa.struct([type_.key_field, type_.item_field])
         elements = pa.StructArray.from_arrays(elements.flatten(), fields=list(entry))
@@ -160,8 +160,8 @@ def listed(sizes: np.ndarray, elements: pa.Array, type_: pa.DataType, there: np.
     return pa.Array.from_buffers(type_, len(sizes), [bits, pa.py_buffer(ends)], children=[elements])
 
 
-def mapped(sizes: np.ndarray, keys: pa.Array, items: pa.Array, type_: pa.DataType, there: np.ndarray) -> pa.Array:
-    """Returns maps of `type_` with these numbers of entries each, sorted by key; NULL where `there` is False, or where
+def mapped(sizes: np.ndarray, keys: pa.Array, items: pa.Array, type_: pa.DataType, valid: np.ndarray) -> pa.Array:
+    """Returns maps of `type_` with these numbers of entries each, sorted by key; NULL where `valid` is False, or where
     a key is NULL or repeated."""
     rows = np.repeat(np.arange(len(sizes)), sizes)
     order = pc.sort_indices(pa.table({"of": rows, "key": keys}), BY_KEY)
@@ -170,26 +170,26 @@ def mapped(sizes: np.ndarray, keys: pa.Array, items: pa.Array, type_: pa.DataTyp
     if len(keys) > 1:
         same = pc.fill_null(pc.equal(keys[1:], keys[:-1]), False).to_numpy(zero_copy_only=False)
         wrong[1:] |= same & (rows[1:] == rows[:-1])
-    there = there.copy()
-    there[rows[wrong]] = False
-    kept = there[rows]
+    valid = valid.copy()
+    valid[rows[wrong]] = False
+    kept = valid[rows]
     entries = pa.StructArray.from_arrays([keys, items], ["key", "value"])
     if not kept.all():
         entries = entries.filter(pa.array(kept))
-    return listed(np.where(there, sizes, 0), entries, type_, there)
+    return listed(np.where(valid, sizes, 0), entries, type_, valid)
 
 
 BY_KEY = [("of", "ascending"), ("key", "ascending")]
 """The order of the entries of maps: by row, then by key."""
 
 
-def unpacked(found: np.ndarray, starts: np.ndarray, type_: str, there: np.ndarray) -> pa.Array:
-    """Returns the values of a nested type whose words begin at `starts` (int64[n]) of `found`; NULL where `there`
+def unpacked(found: np.ndarray, starts: np.ndarray, type_: str, valid: np.ndarray) -> pa.Array:
+    """Returns the values of a nested type whose words begin at `starts` (int64[n]) of `found`; NULL where `valid`
     (bool[n]) is False."""
-    values = _Reader(found, starts[there]).read(type_, np.ones(int(there.sum()), np.int64))
-    if there.all():
+    values = _Reader(found, starts[valid]).read(type_, np.ones(int(valid.sum()), np.int64))
+    if valid.all():
         return values
-    return values.take(pa.array(np.cumsum(there) - 1, mask=~there))
+    return values.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
 
 
 class _Reader:
@@ -259,5 +259,5 @@ def _sums(ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.diff(ends[rows])
 
 
-def _bits(there: np.ndarray) -> pa.Buffer | None:
-    return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+def _bits(valid: np.ndarray) -> pa.Buffer | None:
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))

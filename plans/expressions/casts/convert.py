@@ -130,8 +130,8 @@ def _decimals(value: pa.Array, type_: pa.DataType) -> pa.Array:
     if quick.all():
         return found
     slow = pc.if_else(pa.array(quick), pa.scalar(None, pa.float64()), value)
-    told = by_distinct(lambda number: _rounded(number, type_.precision, type_.scale), type_, slow)
-    return pc.if_else(pa.array(quick), found, told)
+    rounded = by_distinct(lambda number: _rounded(number, type_.precision, type_.scale), type_, slow)
+    return pc.if_else(pa.array(quick), found, rounded)
 
 
 _TO_DOUBLE = 22  # 10^22 is the largest power of ten that is a double

@@ -85,8 +85,8 @@ def _quickly(value: pa.Array, plain: str, type_: pa.DataType, slow: Any) -> pa.A
     rest = pc.if_else(quick, nothing, value)
     if rest.null_count == len(rest):
         return found
-    told = pa.int64() if pa.types.is_timestamp(type_) else type_
-    return pc.coalesce(found, by_distinct(slow, told, rest).view(type_))
+    target = pa.int64() if pa.types.is_timestamp(type_) else type_
+    return pc.coalesce(found, by_distinct(slow, target, rest).view(type_))
 
 
 def _truth(value: pa.Array) -> pa.Array:

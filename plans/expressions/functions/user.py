@@ -97,13 +97,13 @@ class UserFunction:
         except pa.ArrowException as error:
             raise FunctionError(f"{self._call} returned {found.type}, not {wanted}, its type: {error}") from None
 
-    def _of_values(self, found: Any, wanted: pa.DataType) -> pa.Array:
+    def _of_values(self, found: Any, type_: pa.DataType) -> pa.Array:
         try:
-            made = pa.array(found, wanted)
+            made = pa.array(found, type_)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             kind = type(found).__name__
             raise FunctionError(
-                f"{self._call} returned a value of type {kind}, not an array of {wanted}: {error}"
+                f"{self._call} returned a value of type {kind}, not an array of {type_}: {error}"
             ) from None
         return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
@@ -122,14 +122,14 @@ class UserFunction:
         return f"{self._call}, called with {len(arrays[0])} rows,"
 
 
-def _named_alike(one: pa.DataType, other: pa.DataType) -> bool:
+def _named_alike(left: pa.DataType, right: pa.DataType) -> bool:
     """Returns whether the structs in two types have the same field names."""
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        mine, others = ({field.name: field.type for field in type_} for type_ in (one, other))
-        return mine.keys() == others.keys() and all(_named_alike(mine[name], others[name]) for name in mine)
-    if pa.types.is_map(one) and pa.types.is_map(other):
-        return _named_alike(one.item_type, other.item_type)
-    lists = [type_.value_type for type_ in (one, other) if hasattr(type_, "value_type")]
+    if pa.types.is_struct(left) and pa.types.is_struct(right):
+        fields, others = ({field.name: field.type for field in type_} for type_ in (left, right))
+        return fields.keys() == others.keys() and all(_named_alike(fields[name], others[name]) for name in fields)
+    if pa.types.is_map(left) and pa.types.is_map(right):
+        return _named_alike(left.item_type, right.item_type)
+    lists = [type_.value_type for type_ in (left, right) if hasattr(type_, "value_type")]
     return len(lists) < 2 or _named_alike(*lists)
 
 

@@ -111,10 +111,10 @@ def _counted(name: str) -> Callable[[Expr], Expr]:
     return lambda array: call(name, array)
 
 
-def _at(name: str, at: int, known: bool = False) -> Callable[[Expr], Expr]:
+def _at(name: str, index: int, known: bool = False) -> Callable[[Expr], Expr]:
     def made(array: Expr) -> Expr:
         _element(name, array)
-        return call("element_at", call("array_compact", array) if known else array, lit(at))
+        return call("element_at", call("array_compact", array) if known else array, lit(index))
 
     return made
 

@@ -167,14 +167,14 @@ def _as_decimal(value: Expr, digits: Expr) -> Expr:
     return call("div", call("round", call("mul", value, scale), lit(0)), scale)
 
 
-def _split_part(text: Expr, mark: Expr, place: Expr) -> Expr:
+def _split_part(text: Expr, delimiter: Expr, position: Expr) -> Expr:
     """Returns the part of a text at a position. With an empty separator each character is a part; position 0 is
     empty."""
-    sign = call("case", call("eq", place, lit(0)), NULL, place)
-    parts = call("coalesce", call("split_part", text, mark, sign), lit(""))
+    sign = call("case", call("eq", position, lit(0)), NULL, position)
+    parts = call("coalesce", call("split_part", text, delimiter, sign), lit(""))
     letters = call("coalesce", call("element_at", call("characters", text), sign), lit(""))
-    missing = call("or", *(call("isnull", one) for one in (text, mark, place)))
-    return call("case", missing, NULL, call("eq", mark, lit("")), letters, parts)
+    missing = call("or", *(call("isnull", one) for one in (text, delimiter, position)))
+    return call("case", missing, NULL, call("eq", delimiter, lit("")), letters, parts)
 
 
 _WHOLE = 2.0**53

@@ -12,11 +12,11 @@ def _operator(name: str, op: str) -> Macro:
     return macro(name, "number number", lambda left, right: call(op, left, right), note="As the operator.")
 
 
-def positive_rest(value: Expr, by: Expr) -> Expr:
+def positive_remainder(value: Expr, divisor: Expr) -> Expr:
     """Returns the remainder of a division with the sign of the divisor."""
-    rest = call("mod", value, by)
+    rest = call("mod", value, divisor)
     below = call("lt", rest, cast(lit(0), rest.type))
-    return call("case", below, call("mod", call("add", rest, by), by), rest)
+    return call("case", below, call("mod", call("add", rest, divisor), divisor), rest)
 
 
 def _bucket(value: Expr) -> Expr:
@@ -52,7 +52,7 @@ TABLE = (
         )
     ),
     macro("negative", "number", lambda value: call("neg", value), note="As the sign."),
-    macro("pmod", "number number", positive_rest, note="The rest of a division, with the sign of the divisor."),
+    macro("pmod", "number number", positive_remainder, note="The rest of a division, with the sign of the divisor."),
     macro(
         "nanvl",
         "number number",

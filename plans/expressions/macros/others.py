@@ -11,8 +11,8 @@ from plans.expressions.macros.lists import sliced
 from plans.expressions.macros.times import decade, of_year, part_of
 
 
-def _same(name: str, takes: str, meant: str) -> Macro:
-    return macro(name, takes, lambda *given: call(meant, *given))
+def _same(name: str, takes: str, target: str) -> Macro:
+    return macro(name, takes, lambda *given: call(target, *given))
 
 
 def _extracted(value: Expr, key: Expr) -> Expr:

@@ -43,12 +43,12 @@ def formatted(pattern: Expr, *values: Expr) -> Expr:
     return call("concat", *(part for part in parts if part.op != "literal" or part.value))
 
 
-def _null_as(mark: str) -> str:
+def _null_as(spelling: str) -> str:
     """Returns the text that Java writes for null with a format specifier."""
-    found = SPEC.fullmatch(mark)
+    found = SPEC.fullmatch(spelling)
     text = "null" if found is None or found[3] is None else "null"[: int(found[3])]
     width = int(found[2] or 0) if found is not None else 0
-    return text.ljust(width) if "-" in mark else text.rjust(width)
+    return text.ljust(width) if "-" in spelling else text.rjust(width)
 
 
 _MARKS = re.compile(r"%(?:[^%a-zA-Z]*[a-zA-Z]|%)|%")
@@ -82,15 +82,15 @@ def _type_of(value: Any) -> str:
     return {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE"}.get(type(value), "STRING")
 
 
-def _either(one: str, two: str) -> str:
+def _either(left: str, right: str) -> str:
     """Returns the common type of two types of JSON."""
-    if one == two:
-        return one
-    if any(kind in one + two for kind in "<("):
+    if left == right:
+        return left
+    if any(kind in left + right for kind in "<("):
         raise PlanError(
-            f"SCHEMA_OF_JSON: elements of one array have the types {one} and {two}", hint="show one of them"
+            f"SCHEMA_OF_JSON: elements of one array have the types {left} and {right}", hint="show one of them"
         )
-    return "DOUBLE" if {one, two} == {"BIGINT", "DOUBLE"} else "STRING"
+    return "DOUBLE" if {left, right} == {"BIGINT", "DOUBLE"} else "STRING"
 
 
 def _spelled(name: str) -> str:

@@ -10,7 +10,7 @@ from plans.expressions.build import Expr, call, cast, lit
 from plans.expressions.functions.clock.formats import SECONDS
 from plans.expressions.functions.clock.spans import MICROS, MONTHS, unit_of
 from plans.expressions.functions.function import macro
-from plans.expressions.macros.numbers import positive_rest
+from plans.expressions.macros.numbers import positive_remainder
 from plans.time import durations
 from plans.types import INTERVALS
 
@@ -59,13 +59,13 @@ def part_of(unit: str, value: Expr) -> Expr:
     return call(part, value)
 
 
-def of_year(by: int) -> Callable[[Expr], Expr]:
+def of_year(years: int) -> Callable[[Expr], Expr]:
     """Returns a macro for the century or millennium of a year. The first one begins with the year 1."""
 
     def made(value: Expr) -> Expr:
         year = call("year", value)
-        above = call("add", call("intdiv", call("sub", year, lit(1)), lit(by)), lit(1))
-        return call("case", call("gt", year, lit(0)), above, call("sub", call("intdiv", year, lit(by)), lit(1)))
+        above = call("add", call("intdiv", call("sub", year, lit(1)), lit(years)), lit(1))
+        return call("case", call("gt", year, lit(0)), above, call("sub", call("intdiv", year, lit(years)), lit(1)))
 
     return made
 
@@ -174,7 +174,7 @@ def _bucket(width: Expr, moment: Expr, origin: Expr | None = None) -> Expr:
     if width.type == "months":
         since = lit(_JANUARY) if origin is None else _months(origin)
         number = _months(moment)
-        first = call("sub", number, positive_rest(call("sub", number, since), lit(size)))
+        first = call("sub", number, positive_remainder(call("sub", number, since), lit(size)))
         month = call("add", call("mod", first, lit(12)), lit(1))
         return cast(call("make_date", cast(call("intdiv", first, lit(12)), "int32"), month, lit(1)), moment.type)
     start = cast(moment, "timestamp_ntz") if moment.type == "date" else moment

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from plans.errors import PlanError
 from plans.expressions.build import FALSE, NULL, TRUE, Expr, cast, col, lit
-from plans.expressions.names import applied, meant
+from plans.expressions.names import applied, find_function
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names, united
 from plans.frontends.catalyst.scalars import type_of
 from plans.frontends.catalyst.tree import Node
@@ -49,7 +49,7 @@ def values(node: Node, reading: Reading, translate: Callable[[Node], Expr]) -> B
 
 def series(node: Node, reading: Reading) -> Block:
     """Returns the rows of RANGE, one per number."""
-    entry = meant("RANGE", 3)
+    entry = find_function("RANGE", 3)
     assert entry is not None, "the functions are there"
     array = applied(entry, [lit(int(node.fields[name])) for name in ("start", "end", "step")])
     made = unnested(one_row(reading), array, reading.text)

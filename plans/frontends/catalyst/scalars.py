@@ -19,7 +19,7 @@ from plans.expressions.build import FUNCTIONS, NULL, Expr, as_span, call, cast, 
 from plans.expressions.functions.user import NAMED, USER, UserFunction
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.macros.times import part_of
-from plans.expressions.names import NAMES, applied, meant
+from plans.expressions.names import NAMES, applied, find_function
 from plans.frontends.catalyst.sessions import CONVERTED, gap_of
 from plans.frontends.catalyst.tree import Node
 from plans.frontends.fields import field_of
@@ -165,7 +165,7 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         return call(name, *(part(child) for child in node.children))
     if node.fields.get("replacement") is not None and len(node.children) == 1:
         return part(node.child)  # a function that Spark defines by others
-    entry = meant(name.upper(), len(node.children))
+    entry = find_function(name.upper(), len(node.children))
     if entry is not None:
         return applied(entry, [part(child) for child in node.children])
     if kind in _PATTERNS:
@@ -309,7 +309,7 @@ def _size(node: Node, part: Part) -> Expr:
 def _of_unit(node: Node, part: Part) -> Expr:
     """Returns TIMESTAMPADD and TIMESTAMPDIFF, whose unit is a field."""
     name, unit = _snake(node.kind).replace("_", "").upper(), lit(str(node.fields["unit"]))
-    entry = meant(name, 3)
+    entry = find_function(name, 3)
     assert entry is not None, "the functions are there"
     return applied(entry, [unit, *(part(child) for child in node.children)])
 
@@ -318,7 +318,7 @@ def _seconds(node: Node, part: Part) -> Expr:
     """Returns UNIX_TIMESTAMP, whose pattern applies only to texts."""
     value, *pattern = (part(child) for child in node.children)
     given = [value, *pattern] if value.type == "string" else [value]
-    entry = meant(_snake(node.kind).upper(), len(given))
+    entry = find_function(_snake(node.kind).upper(), len(given))
     assert entry is not None, "the functions are there"
     return applied(entry, given)
 
@@ -327,7 +327,7 @@ def _moment(node: Node, part: Part) -> Expr:
     """Returns a moment from a text or from numbers, with or without a time zone, depending on its type."""
     name = "TO_TIMESTAMP" if node.kind == "ParseToTimestamp" else "MAKE_TIMESTAMP"
     name += "_NTZ" if node.fields.get("dataType") == "timestamp_ntz" else ""
-    entry = meant(name, len(node.children))
+    entry = find_function(name, len(node.children))
     assert entry is not None, "the functions are there"
     return applied(entry, [part(child) for child in node.children])
 

@@ -31,7 +31,7 @@ def _put(node: exp.Expression, named: dict[str, list[exp.Expression]], scope: Sc
     for column in list(_columns(node)):
         first, *fields = column.parts
         found = named.get(first.name.lower(), [])
-        if not found or scope.having(first.name) or (fields and scope.relation(first.name) is not None):
+        if not found or scope.columns_named(first.name) or (fields and scope.relation(first.name) is not None):
             continue
         if len(found) > 1:
             message = f"{first.name} is the name of {len(found)} columns behind SELECT"

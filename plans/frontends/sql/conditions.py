@@ -33,16 +33,16 @@ def _add(node: exp.Expression, scope: Scope) -> None:
     if isinstance(inner, exp.Exists):
         sub = subqueries.subquery(inner.this, scope, True)
         if negated:
-            scope.frame.sources.append(subqueries.attached("anti", sub, None, node, scope))
+            scope.frame.sources.append(subqueries.join_source("anti", sub, None, node, scope))
         else:
             subqueries.semi_joined(sub, None, node, scope)
         return
     if isinstance(inner, exp.In) and inner.args.get("query") is not None:
-        mine = compared(inner, scope)
+        left = compared(inner, scope)
         if negated:
-            _not_in(inner, mine, scope, node)
+            _not_in(inner, left, scope, node)
         else:
-            subqueries.semi_joined(subqueries.subquery(inner.args["query"], scope), mine, inner, scope)
+            subqueries.semi_joined(subqueries.subquery(inner.args["query"], scope), left, inner, scope)
         return
     scope.frame.conditions.append(factored(checked(scalar(node, scope), node, scope)))
 
@@ -55,26 +55,26 @@ def checked(condition: Expr, node: exp.Expression, scope: Scope) -> Expr:
     return condition
 
 
-def _not_in(node: exp.In, mine: list[Expr], scope: Scope, written: exp.Expression) -> None:
-    """Adds `mine NOT IN (...)`: no equal value exists, and the rules of SQL for NULLs hold."""
+def _not_in(node: exp.In, left: list[Expr], scope: Scope, not_node: exp.Expression) -> None:
+    """Adds `left NOT IN (...)`: no equal value exists, and the rules of SQL for NULLs hold."""
     sub = subqueries.subquery(node.args["query"], scope)
-    certain = [subqueries.certain(sub, one, i, scope) for i, one in enumerate(mine)]
-    if sub.correlated or (len(mine) > 1 and not all(certain)):  # no row may be equal or unknown
+    certain = [subqueries.never_null(sub, one, i, scope) for i, one in enumerate(left)]
+    if sub.correlated or (len(left) > 1 and not all(certain)):  # no row may be equal or unknown
         if sub.frame is None:
             message, hint = "NOT IN with several columns of this subquery is not supported", "write NOT EXISTS"
-            raise scope.text.error(message, node, hint, _not_at(written, scope))
-        equal = subqueries.equalities(mine, sub.outputs, node, scope)
+            raise scope.text.error(message, node, hint, _not_at(not_node, scope))
+        equal = subqueries.equalities(left, sub.outputs, node, scope)
         either = tuple(
-            one if known else call("or", one, subqueries.unknown(value, theirs))
-            for one, known, value, theirs in zip(equal, certain, mine, sub.outputs, strict=True)
+            one if known else call("or", one, subqueries.either_null(value, right))
+            for one, known, value, right in zip(equal, certain, left, sub.outputs, strict=True)
         )
-        scope.frame.sources.append(subqueries.exposed("anti", sub, either, scope))
+        scope.frame.sources.append(subqueries.derived_source("anti", sub, either, scope))
         return
-    scope.frame.sources.append(subqueries.attached("anti", sub, mine, node, scope))
+    scope.frame.sources.append(subqueries.join_source("anti", sub, left, node, scope))
     if all(certain):
         return
     empty, clean = subqueries.flags(sub, scope)
-    known = call("and", call("not", call("isnull", mine[0])), clean)
+    known = call("and", call("not", call("isnull", left[0])), clean)
     scope.frame.conditions.append(call("or", empty, known))
 
 

@@ -191,8 +191,8 @@ class _Elements:
             if not isinstance(part, exp.Column):
                 return None
             first, more = part.parts[0].name, len(part.parts) > 1
-            there = inner.having(first) or (more and inner.relations[0].alias.lower() == first.lower())
-            return inner.column(part) if there else None
+            exists = inner.columns_named(first) or (more and inner.relations[0].alias.lower() == first.lower())
+            return inner.column(part) if exists else None
 
         return self.read(node, meaning)
 

@@ -136,10 +136,10 @@ class Text:
 
     def check_parentheses(self, node: exp.Subquery) -> None:
         """Raises PlanError for unsupported clauses behind parentheses, in the words of the query."""
-        around = node.parent
-        while isinstance(around, (exp.Subquery, exp.Paren)):
-            around = around.parent
-        if node.args.get("joins") and not isinstance(around, (exp.From, exp.Join)):
+        parent = node.parent
+        while isinstance(parent, (exp.Subquery, exp.Paren)):
+            parent = parent.parent
+        if node.args.get("joins") and not isinstance(parent, (exp.From, exp.Join)):
             hint = "write SELECT * FROM (...) JOIN ..."
             raise self.error("queries in parentheses are joined without a SELECT", node, hint)
         order = node.args.get("order") or node.args.get("limit") or node.args.get("offset")

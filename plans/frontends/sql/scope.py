@@ -197,7 +197,7 @@ class Scope:
         """Returns the empty scope of one side of a join, with a frame of its own or this one."""
         return replace(self, frame=frame or self.frame, relations=[], order=[])
 
-    def apart(self) -> Scope:
+    def new_side(self) -> Scope:
         """Returns the empty scope of one side of a join, with a new frame."""
         return self.side(Frame(self.frame.names))
 
@@ -239,20 +239,20 @@ class Scope:
         found = next((r for r in self.relations if r.alias.lower() == wanted), None)
         return found or (self.outer.relation(alias) if self.outer else None)
 
-    def known(self, asked: str) -> str:
+    def known(self, name: str) -> str:
         """Returns a hint that lists the relations that exist."""
-        if asked.lower() in ("window", "session_window"):
-            return f"GROUP BY {asked}(at, '10 minutes') has {asked}.start and {asked}.end"
+        if name.lower() in ("window", "session_window"):
+            return f"GROUP BY {name}(at, '10 minutes') has {name}.start and {name}.end"
         return "the query has: " + ", ".join(relation.alias for relation in self.relations)
 
     # columns ----------------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> list[Expr]:
         """Returns the columns with this name in the nearest scope that has any."""
-        found = [expr for _, expr in self.having(name)]
+        found = [expr for _, expr in self.columns_named(name)]
         return found or (self.outer.lookup(name) if self.outer else [])
 
-    def having(self, name: str) -> list[tuple[Relation, Expr]]:
+    def columns_named(self, name: str) -> list[tuple[Relation, Expr]]:
         """Returns the columns with this name in this scope, each with the relation that shows it."""
         wanted = name.lower()
         return [(one, expr) for one in self.relations for key, _, expr in one.visible() if key == wanted]
@@ -269,9 +269,9 @@ class Scope:
         *table, name = fields = [part.name for part in node.parts]
         relation = self.relation(table[0]) if table else None
         if table and (relation is None or fields[1].lower() not in relation.columns):
-            whole = self.lookup(table[0])
-            if len(whole) == 1 and (relation is None or is_nested(whole[0].type)):
-                return self._field(whole[0], fields[1:], node)
+            structs = self.lookup(table[0])
+            if len(structs) == 1 and (relation is None or is_nested(structs[0].type)):
+                return self._field(structs[0], fields[1:], node)
         elif len(table) > 1 and relation is not None:
             return self._field(relation.columns[fields[1].lower()][1], fields[2:], node)
         self.check_qualifier(node)
@@ -279,8 +279,8 @@ class Scope:
             if relation is None:
                 raise self.text.error(f"unknown table or alias {node.table}", node, self.known(node.table))
             if name.lower() not in relation.columns:
-                own = ", ".join(spelling for spelling, _ in relation.columns.values())
-                raise self.text.error(f"{relation.alias} has no column {name}", node, f"it has: {own}")
+                names = ", ".join(spelling for spelling, _ in relation.columns.values())
+                raise self.text.error(f"{relation.alias} has no column {name}", node, f"it has: {names}")
             return self.typed(relation.columns[name.lower()][1], node)
         found = self.lookup(name)
         if len(found) > 1:
@@ -317,7 +317,7 @@ class Scope:
             raise self.text.error("a column has at most one qualifier here", node, "write table.column")
         self.text.check_arguments(node, {"this", "table"}, "a column")
 
-    def meaning(self, name: str) -> str:
+    def referent(self, name: str) -> str:
         """Returns what the name could refer to here: a column or a table; empty if neither exists."""
         if self.lookup(name):
             return f"the column {name}"
@@ -325,18 +325,18 @@ class Scope:
 
     def warn(self, literal: exp.Expression) -> None:
         """Warns if text in double quotes, which is a constant, is also a name that the query could refer to."""
-        what = self.meaning(str(literal.this))
-        if what:
+        referent = self.referent(str(literal.this))
+        if referent:
             start, end = literal.meta["start"], literal.meta["end"] + 1
             hint = f"write `{literal.this}` for the name, '{literal.this}' for the text; "
             hint += "in the dialect 'ansi', double quotes write names"
             written = self.text.text[start:end]
-            self.note((start, end), f"{written} is the text '{literal.this}' here, not {what}", hint)
+            self.note((start, end), f"{written} is the text '{literal.this}' here, not {referent}", hint)
 
-    def note(self, place: tuple[int, int] | None, message: str, hint: str) -> None:
+    def note(self, span: tuple[int, int] | None, message: str, hint: str) -> None:
         """Adds a warning about a position of the text."""
-        text, (start, end) = self.text.text, place or (0, 0)
-        position = None if place is None else Position.of(text, start, end)
+        text, (start, end) = self.text.text, span or (0, 0)
+        position = None if span is None else Position.of(text, start, end)
         self.reading.warnings[start] = pointed(message, text, position, hint=hint)
 
 

@@ -37,20 +37,20 @@ from plans.stack import MAX_NESTING, with_room
 
 
 def read(
-    node: exp.Expression, scope: Scope, *, around: bool = False, unique: bool = True, typed: bool = True
+    node: exp.Expression, scope: Scope, *, correlated: bool = False, unique: bool = True, typed: bool = True
 ) -> Relation:
     """Returns the relation of a query in a scope.
 
-    `around`: it may read the columns of the scope, and its aliases then differ from those of the scope. `unique`: its
-    columns must have different names. `typed`: no column may be NULL without a type.
+    `correlated`: it may read the columns of the scope, and its aliases then differ from those of the scope.
+    `unique`: its columns must have different names. `typed`: no column may be NULL without a type.
     """
-    node, inner = unwrapped(node), _inside(scope, around)
+    node, inner = unwrapped(node), _inner_scope(scope, correlated)
     if isinstance(node, exp.SetOperation):
         return _set_operation(node, inner)
     if not isinstance(node, exp.Select):
         raise scope.text.refuse_statement(node)
     if flat(node):
-        frame = flatten(node, scope, around=around, unique=unique, typed=typed, apart=True)
+        frame = flatten(node, scope, correlated=correlated, unique=unique, typed=typed, new_frame=True)
         query = frame.query(scope.text.text, frame.outputs, frame.distinct)
         return _noted(top(query, node, (), 0, inner), scope)
     relation, part = _selected(node, inner, _Checks(unique, typed or limited(node)))
@@ -61,38 +61,38 @@ def flatten(
     node: exp.Expression,
     scope: Scope,
     *,
-    around: bool = False,
+    correlated: bool = False,
     unique: bool = True,
     typed: bool = True,
     wish: str = "rows",
-    apart: bool = False,
+    new_frame: bool = False,
 ) -> Frame:
     """Returns the join core of a flat SELECT, for the frame of the scope.
 
-    `wish`: the preferred name of the rows below a window function. `apart`: for a frame of its own, whose aliases are
-    independent unless it reads the outer query. The other arguments are those of `read`.
+    `wish`: the preferred name of the rows below a window function. `new_frame`: for a frame of its own, whose aliases
+    are independent unless it reads the outer query. The other arguments are those of `read`.
     """
     node = unwrapped(node)
     if not isinstance(node, exp.Select):
         raise scope.text.refuse_statement(node)
     windows = has_windows(node)
-    inner = _inside(scope, around and not windows)
-    if not windows and not apart:
+    inner = _inner_scope(scope, correlated and not windows)
+    if not windows and not new_frame:
         inner = replace(inner, frame=Frame(scope.frame.names))
     (part,) = _parts(node, inner, _Checks(unique, typed or windows))
     frame = part.scope.frame
     if windows:
-        frame = _over([part], Frame(Names() if apart and not around else scope.frame.names), wish)
+        frame = _over([part], Frame(Names() if new_frame and not correlated else scope.frame.names), wish)
     else:
         frame.outputs = part.selected.pairs
     frame.distinct = bool(node.args.get("distinct"))
     return frame
 
 
-def _inside(scope: Scope, around: bool) -> Scope:
+def _inner_scope(scope: Scope, correlated: bool) -> Scope:
     """Returns the scope of a query in a scope."""
-    names = scope.frame.names if around else Names()
-    return Scope(scope.reading, scope.ctes, Frame(names), scope if around else None, scope.depth + 1)
+    names = scope.frame.names if correlated else Names()
+    return Scope(scope.reading, scope.ctes, Frame(names), scope if correlated else None, scope.depth + 1)
 
 
 def _noted(relation: Relation, scope: Scope) -> Relation:

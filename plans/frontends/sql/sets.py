@@ -83,7 +83,7 @@ def _branch(node: exp.Expression, scope: Scope, branches: _Branches, by_name: bo
         return _operation(node, scope, branches)
     beside = replace(scope.outer or scope, ctes=scope.ctes, depth=scope.depth - 1)
     made = scope.reading.read(
-        node, beside, around=scope.outer is not None, unique=not (branches or by_name), typed=False
+        node, beside, correlated=scope.outer is not None, unique=not (branches or by_name), typed=False
     )
     if isinstance(made, SetOperation) and _is_union(made.function):  # the groupings of a SELECT
         first = len(branches)

@@ -29,7 +29,7 @@ class Subquery:
     node: exp.Expression
     frame: Frame | None
     relation: Dependent | None = None
-    own: tuple[Expr, ...] = ()
+    local: tuple[Expr, ...] = ()
     crossing: tuple[Expr, ...] = ()
 
     @property
@@ -51,22 +51,22 @@ def subquery(body: exp.Expression, scope: Scope, exists: bool = False) -> Subque
     """Returns a subquery of the scope. With `exists`, its outputs are irrelevant."""
     body = unwrapped(body)
     if not flat(body):
-        return Subquery(body, None, _apart(body, scope))
-    frame = scope.reading.flatten(_of_one(body) if exists else body, scope, around=True, unique=False)
-    own, crossing = parted(frame.conditions, frame.aliases)
-    return Subquery(body, frame, None, own, crossing)
+        return Subquery(body, None, _as_relation(body, scope))
+    frame = scope.reading.flatten(_of_one(body) if exists else body, scope, correlated=True, unique=False)
+    local, crossing = split_conditions(frame.conditions, frame.aliases)
+    return Subquery(body, frame, None, local, crossing)
 
 
-def _apart(body: exp.Expression, scope: Scope) -> Dependent:
+def _as_relation(body: exp.Expression, scope: Scope) -> Dependent:
     """Returns a subquery as a derived relation, with columns for the values of the outer query that it reads."""
     try:
         relation = scope.reading.read(body, scope, unique=False)
     except PlanError:
-        relation = scope.reading.read(body, scope, around=True, unique=False)
-    return tied(relation, body, scope)
+        relation = scope.reading.read(body, scope, correlated=True, unique=False)
+    return decorrelated(relation, body, scope)
 
 
-def tied(relation: Relation, node: exp.Expression, scope: Scope) -> Dependent:
+def decorrelated(relation: Relation, node: exp.Expression, scope: Scope) -> Dependent:
     """Returns a relation that may read the outer query as one without parameters."""
     frame = scope.frame
 
@@ -81,47 +81,49 @@ def tied(relation: Relation, node: exp.Expression, scope: Scope) -> Dependent:
     return found
 
 
-def of_whole(found: Dependent, frame: Frame) -> tuple[Source, tuple[Expr, ...]]:
+def scalar_aggregates(aggregates: Dependent, frame: Frame) -> tuple[Source, tuple[Expr, ...]]:
     """Returns correlated aggregates without GROUP BY: a source, and their values, which exist even if the source has no
     row."""
-    group = found.relation
+    group = aggregates.relation
     assert isinstance(group, Group), "aggregates are a group"
     if group.having is not None:
         raise PlanError("HAVING without GROUP BY in a subquery that reads the query around it is not supported")
-    shown = group.outputs[: len(group.outputs) - len(found.ties)]
+    shown = group.outputs[: len(group.outputs) - len(aggregates.ties)]
     empty = {a.name: lit(0) if a.function in _COUNTS else cast(NULL, a.type) for a in group.aggregates}
-    empty |= {name: one for one, name in found.ties}
-    there = unused("there", [name for name, _ in group.outputs])
-    source = frame.derived(replace(group, outputs=(*group.outputs, (there, TRUE))), "value")
-    missing = call("isnull", source.qualified(there))
+    empty |= {name: one for one, name in aggregates.ties}
+    exists = unused("there", [name for name, _ in group.outputs])
+    source = frame.derived(replace(group, outputs=(*group.outputs, (exists, TRUE))), "value")
+    missing = call("isnull", source.qualified(exists))
     nothing = (substitute(value, lambda name: empty[name]) for _, value in shown)
     pairs = zip(nothing, shown, strict=True)
     values = tuple(call("case", missing, none, source.qualified(name)) for none, (name, _) in pairs)
-    return replace(source, join="left", on=found.on(source)), values
+    return replace(source, join="left", on=aggregates.on(source)), values
 
 
 _COUNTS = ("count", "regr_count")
 
 
-def parted(conditions: list[Expr] | tuple[Expr, ...], aliases: set[str]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+def split_conditions(
+    conditions: list[Expr] | tuple[Expr, ...], aliases: set[str]
+) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """Returns the conditions over these sources alone, and those that read the outer query."""
     parts = [part for given in conditions for part in given.conjuncts()]
-    own = tuple(one for one in parts if {_alias(name) for name in one.columns} <= aliases)
-    return own, tuple(one for one in parts if one not in own)
+    local = tuple(one for one in parts if {_alias(name) for name in one.columns} <= aliases)
+    return local, tuple(one for one in parts if one not in local)
 
 
-def semi_joined(sub: Subquery, mine: list[Expr] | None, node: exp.Expression, scope: Scope) -> None:
-    """Adds EXISTS, or, with values `mine`, IN, as a semi-join."""
+def semi_joined(sub: Subquery, left: list[Expr] | None, node: exp.Expression, scope: Scope) -> None:
+    """Adds EXISTS, or, with values `left`, IN, as a semi-join."""
     frame, group = scope.frame, scope.frame.names.group()
     if sub.frame is not None:
         frame.merge(sub.frame, group)
-        theirs = sub.outputs
+        right = sub.outputs
     else:
         assert sub.relation is not None
-        source, theirs, on = _derived(sub, sub.relation, scope)
+        source, right, on = _derived(sub, sub.relation, scope)
         frame.sources.append(replace(source, group=group))
         frame.conditions += on
-    frame.conditions += equalities(mine, theirs, node, scope)
+    frame.conditions += equalities(left, right, node, scope)
 
 
 def _derived(sub: Subquery, found: Dependent, scope: Scope) -> tuple[Source, tuple[Expr, ...], tuple[Expr, ...]]:
@@ -134,27 +136,27 @@ def _derived(sub: Subquery, found: Dependent, scope: Scope) -> tuple[Source, tup
     return source, columns[: len(columns) - len(found.ties)], found.on(source)
 
 
-def attached(join: str, sub: Subquery, mine: list[Expr] | None, node: exp.Expression, scope: Scope) -> Source:
+def join_source(join: str, sub: Subquery, left: list[Expr] | None, node: exp.Expression, scope: Scope) -> Source:
     """Returns the source of an anti join or a mark: the rows of the subquery, with the join conditions as `on`.
 
-    `mine` are the values that its columns must equal, None for EXISTS.
+    `left` are the values that its columns must equal, None for EXISTS.
     """
     if sub.frame is None:
         assert sub.relation is not None
-        source, theirs, ties = _derived(sub, sub.relation, scope)
-        return replace(source, join=join, on=(*ties, *equalities(mine, theirs, node, scope)))
-    equal = equalities(mine, sub.outputs, node, scope)
+        source, right, ties = _derived(sub, sub.relation, scope)
+        return replace(source, join=join, on=(*ties, *equalities(left, right, node, scope)))
+    equal = equalities(left, sub.outputs, node, scope)
     first = sub.frame.sources[0]
     if len(sub.frame.sources) == 1 and first.join == "inner" and first.input is None:
         on = (part for one in (*sub.frame.conditions, *equal) for part in one.conjuncts())
         return replace(first, group=0, join=join, on=tuple(on))
-    return exposed(join, sub, equal, scope)
+    return derived_source(join, sub, equal, scope)
 
 
-def exposed(join: str, sub: Subquery, further: tuple[Expr, ...], scope: Scope) -> Source:
+def derived_source(join: str, sub: Subquery, extra: tuple[Expr, ...], scope: Scope) -> Source:
     """Returns the rows of a frame as a relation, with the columns that conditions with the outer query read.
 
-    `further` are additional conditions of the frame.
+    `extra` are additional conditions of the frame.
     """
     frame = sub.frame
     assert frame is not None
@@ -163,43 +165,43 @@ def exposed(join: str, sub: Subquery, further: tuple[Expr, ...], scope: Scope) -
             raise scope.text.error(
                 "this subquery holds another one that reads the query around both", sub.node, "join them step by step"
             )
-    own, crossing = parted((*frame.conditions, *further), frame.aliases)
+    local, crossing = split_conditions((*frame.conditions, *extra), frame.aliases)
     names: dict[Expr, str] = {}
     for one in crossing:
         for side in sides(one, frame.aliases):
             names.setdefault(side, f"k{len(names)}")
     outputs = tuple((name, expr) for expr, name in names.items()) or (("k0", TRUE),)
     several = len(frame.sources) > 1
-    query = Query(scope.text.text, tuple(frame.sources), own, outputs, several, tuple(frame.keys))
+    query = Query(scope.text.text, tuple(frame.sources), local, outputs, several, tuple(frame.keys))
     source = scope.frame.derived(query, frame.sources[0].alias)
-    theirs = {expr: source.qualified(name) for expr, name in names.items()}
-    return replace(source, join=join, on=tuple(replaced(one, theirs) for one in crossing))
+    columns = {expr: source.qualified(name) for expr, name in names.items()}
+    return replace(source, join=join, on=tuple(replaced(one, columns) for one in crossing))
 
 
 def equalities(
-    mine: list[Expr] | None, theirs: tuple[Expr, ...], node: exp.Expression, scope: Scope
+    left: list[Expr] | None, right: tuple[Expr, ...], node: exp.Expression, scope: Scope
 ) -> tuple[Expr, ...]:
     """Returns the equalities of IN."""
-    if mine is None:
+    if left is None:
         return ()
-    if len(mine) != len(theirs):
-        raise scope.text.error(f"IN compares {len(mine)} with {len(theirs)} columns", node)
-    pairs = zip(mine, theirs, strict=True)
+    if len(left) != len(right):
+        raise scope.text.error(f"IN compares {len(left)} with {len(right)} columns", node)
+    pairs = zip(left, right, strict=True)
     return tuple(scope.text.guarded(node, partial(call, "eq", one, two)) for one, two in pairs)
 
 
-def unknown(mine: Expr, theirs: Expr) -> Expr:
+def either_null(left: Expr, right: Expr) -> Expr:
     """Returns the condition that one of the two values that IN compares is NULL."""
-    return call("or", call("isnull", mine), call("isnull", theirs))
+    return call("or", call("isnull", left), call("isnull", right))
 
 
-def certain(sub: Subquery, mine: Expr, place: int, scope: Scope) -> bool:
+def never_null(sub: Subquery, value: Expr, position: int, scope: Scope) -> bool:
     """Returns True if neither a value nor a column of a subquery can be NULL, so that their comparison is never
     unknown."""
     schema = scope.reading.schema
-    if sub.frame is None or not scope.frame.never_null(mine, schema):
+    if sub.frame is None or not scope.frame.never_null(value, schema):
         return False
-    return place < len(sub.outputs) and sub.frame.never_null(sub.outputs[place], schema)
+    return position < len(sub.outputs) and sub.frame.never_null(sub.outputs[position], schema)
 
 
 def flags(sub: Subquery, scope: Scope) -> tuple[Expr, Expr]:

@@ -44,7 +44,7 @@ def scalar(node: exp.Expression, scope: Scope, meaning: Meaning | None = None) -
         if over is not None:
             return over
         if isinstance(part, exp.Exists) or (isinstance(part, exp.In) and part.args.get("query") is not None):
-            return _contained_value(part, scope)
+            return _membership_value(part, scope)
         return _one_value(part, scope) if isinstance(part, exp.Query) else None
 
     def further(part: exp.Expression, of: Meaning) -> Expr:
@@ -96,28 +96,30 @@ def _mark(source: Source, scope: Scope) -> Expr:
     return col(f"{source.alias}.{FOUND}", "bool")
 
 
-def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
-    """Returns the value of EXISTS, or of `mine IN (...)`: TRUE, FALSE, or NULL if no value is equal and a NULL is
+def _membership_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
+    """Returns the value of EXISTS, or of `left IN (...)`: TRUE, FALSE, or NULL if no value is equal and a NULL is
     compared."""
     if isinstance(node, exp.Exists):
-        return _mark(subqueries.attached("mark", subqueries.subquery(node.this, scope, True), None, node, scope), scope)
-    mine = compared(node, scope)
-    if len(mine) != 1:
+        return _mark(
+            subqueries.join_source("mark", subqueries.subquery(node.this, scope, True), None, node, scope), scope
+        )
+    left = compared(node, scope)
+    if len(left) != 1:
         raise scope.text.error("IN with several columns is supported only as a condition of its own", node)
     sub = subqueries.subquery(node.args["query"], scope)
     if sub.correlated and sub.frame is None:
         message = "IN as a value, of a subquery that has groups and reads the query around it, is not supported"
         raise scope.text.error(message, node, "write EXISTS")
     if sub.correlated:
-        equal = subqueries.equalities(mine, sub.outputs, node, scope)
-        found = _mark(subqueries.exposed("mark", sub, equal, scope), scope)
-        doubt = subqueries.exposed("mark", sub, (subqueries.unknown(mine[0], sub.outputs[0]),), scope)
+        equal = subqueries.equalities(left, sub.outputs, node, scope)
+        found = _mark(subqueries.derived_source("mark", sub, equal, scope), scope)
+        doubt = subqueries.derived_source("mark", sub, (subqueries.either_null(left[0], sub.outputs[0]),), scope)
         return call("case", found, TRUE, _mark(doubt, scope), NULL, FALSE)
-    found = _mark(subqueries.attached("mark", sub, mine, node, scope), scope)
-    if subqueries.certain(sub, mine[0], 0, scope):
+    found = _mark(subqueries.join_source("mark", sub, left, node, scope), scope)
+    if subqueries.never_null(sub, left[0], 0, scope):
         return found
     empty, clean = subqueries.flags(sub, scope)
-    doubtful = call("or", call("isnull", mine[0]), call("not", clean))
+    doubtful = call("or", call("isnull", left[0]), call("not", clean))
     return call("case", found, TRUE, empty, FALSE, doubtful, NULL, FALSE)
 
 
@@ -130,13 +132,13 @@ def _one_value(node: exp.Expression, scope: Scope) -> Expr:
     sub, text = subqueries.subquery(unwrapped(node), scope), scope.text
     found = sub.relation
     if sub.frame is not None and sub.frame.distinct:
-        found = subqueries.tied(sub.frame.query(text.text, sub.frame.outputs, True), node, scope)
+        found = subqueries.decorrelated(sub.frame.query(text.text, sub.frame.outputs, True), node, scope)
     if len(sub.outputs if found is None else found.names) != 1:
         raise text.error("a subquery that is a value has one column", node)
     if found is None:
         return _of_frame(sub, scope)
     if found.ties and found.whole:
-        source, (value,) = text.guarded(node, partial(subqueries.of_whole, found, scope.frame))
+        source, (value,) = text.guarded(node, partial(subqueries.scalar_aggregates, found, scope.frame))
         scope.frame.sources.append(source)
         return value
     source = scope.frame.derived(found.relation, "value")
@@ -157,21 +159,21 @@ def _of_frame(sub: subqueries.Subquery, scope: Scope) -> Expr:
         for side in subqueries.sides(one, aliases):
             wish = side.value.partition(".")[2] if side.op == "col" else f"k{len(names)}"  # error messages show it
             names.setdefault(side, unused(wish, names.values()))
-    there = {} if value not in read else {TRUE: unused("there", names.values())}
-    outputs = tuple((name, expr) for expr, name in {**names, **there}.items())
+    exists = {} if value not in read else {TRUE: unused("there", names.values())}
+    outputs = tuple((name, expr) for expr, name in {**names, **exists}.items())
     keys = tuple(sub.frame.keys)
-    relation = Query(scope.text.text, tuple(sub.frame.sources), sub.own, outputs, False, keys)
-    around = {c: cast(NULL, c.type) for one in sub.crossing for c in one.postorder() if _outside(c, aliases)}
-    known = tuple(replaced(one, around) for one in sub.crossing)  # each outer value is constant for one outer row
-    join = joined_as_value(replace(relation, conditions=(*sub.own, *known)))
+    relation = Query(scope.text.text, tuple(sub.frame.sources), sub.local, outputs, False, keys)
+    nulls = {c: cast(NULL, c.type) for one in sub.crossing for c in one.postorder() if _outside(c, aliases)}
+    known = tuple(replaced(one, nulls) for one in sub.crossing)  # each outer value is constant for one outer row
+    join = joined_as_value(replace(relation, conditions=(*sub.local, *known)))
     source = scope.frame.derived(relation, "value")
-    theirs = {expr: source.qualified(name) for expr, name in names.items()}
-    on = tuple(replaced(one, theirs) for one in sub.crossing)
+    columns = {expr: source.qualified(name) for expr, name in names.items()}
+    on = tuple(replaced(one, columns) for one in sub.crossing)
     scope.frame.sources.append(replace(source, join=join, on=on))
     if value not in read:
-        return theirs[value]
-    missing = call("isnull", source.qualified(there[TRUE]))
-    return call("case", missing, cast(NULL, value.type), replaced(value, theirs))
+        return columns[value]
+    missing = call("isnull", source.qualified(exists[TRUE]))
+    return call("case", missing, cast(NULL, value.type), replaced(value, columns))
 
 
 def _outside(expr: Expr, aliases: set[str]) -> bool:

@@ -58,10 +58,10 @@ def _named(values: np.ndarray, names: Sequence[str]) -> pa.Array:
     return pa.array(names).take(pa.array(values))
 
 
-def _year(of: _Moments, count: int) -> pa.Array:
+def _year(moments: _Moments, count: int) -> pa.Array:
     """Returns the year, or the year of the era if the pattern has an era."""
-    year = of.part("year")
-    year = np.where(of.era & (year <= 0), 1 - year, year)
+    year = moments.part("year")
+    year = np.where(moments.era & (year <= 0), 1 - year, year)
     if count == 2:
         return _number(np.abs(year) % 100, 2)
     far = (year >= 10**count) & (count >= 4)
@@ -69,36 +69,36 @@ def _year(of: _Moments, count: int) -> pa.Array:
     return pc.binary_join_element_wise(sign, _number(np.abs(year), count), "")
 
 
-def _month(of: _Moments, count: int) -> pa.Array:
-    month = of.part("month")
+def _month(moments: _Moments, count: int) -> pa.Array:
+    month = moments.part("month")
     if count > 2:
         return _named(month - 1, MONTHS if count == 4 else [name[:3] for name in MONTHS])
     return _number(month, count)
 
 
-def _quarter(of: _Moments, count: int) -> pa.Array:
-    quarter = of.part("quarter")
+def _quarter(moments: _Moments, count: int) -> pa.Array:
+    quarter = moments.part("quarter")
     if count > 2:
         return _named(quarter - 1, _QUARTERS if count == 4 else ["Q1", "Q2", "Q3", "Q4"])
     return _number(quarter, count)
 
 
-def _weekday(of: _Moments, count: int) -> pa.Array:
-    return _named(of.part("weekday"), DAYS if count == 4 else [name[:3] for name in DAYS])
+def _weekday(moments: _Moments, count: int) -> pa.Array:
+    return _named(moments.part("weekday"), DAYS if count == 4 else [name[:3] for name in DAYS])
 
 
 def _clock(size: int, modulus: int, zero: int | None = None) -> Callable[[_Moments, int], pa.Array]:
     """Returns the formatter of a part of the time. `zero` replaces 0."""
 
-    def write(of: _Moments, count: int) -> pa.Array:
-        found = of.clock // (size * dates.SECOND) % modulus
+    def write(moments: _Moments, count: int) -> pa.Array:
+        found = moments.clock // (size * dates.SECOND) % modulus
         return _number(found if zero is None else np.where(found == 0, zero, found), count)
 
     return write
 
 
-def _fraction(of: _Moments, count: int) -> pa.Array:
-    nanos = of.clock % dates.SECOND * 1000
+def _fraction(moments: _Moments, count: int) -> pa.Array:
+    nanos = moments.clock % dates.SECOND * 1000
     return _number(nanos // 10 ** (9 - count), count)
 
 
@@ -140,15 +140,15 @@ def _of_seconds(type_: pa.DataType, value: Any, pattern: Any = None) -> Any:
     return on_arrays(write, value)
 
 
-def checked(place: int, type_: str, read: bool = False) -> Callable[[Sequence[str], Sequence[Any]], str]:
+def checked(position: int, type_: str, read: bool = False) -> Callable[[Sequence[str], Sequence[Any]], str]:
     """Returns the function for the type of a result whose pattern is the argument at a position. It raises PlanError
     for an unknown pattern. `read`: the pattern is for parsing."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
-        if len(values) > place and values[place] is not None:
-            for item in items(values[place]):
+        if len(values) > position and values[position] is not None:
+            for item in items(values[position]):
                 if read and item.letter in tuple("EFQq"):
-                    raise PlanError(f"the pattern {values[place]!r} has {item.letter!r}, which is written only")
+                    raise PlanError(f"the pattern {values[position]!r} has {item.letter!r}, which is written only")
         return type_
 
     return gives

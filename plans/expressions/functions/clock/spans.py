@@ -37,32 +37,32 @@ def unit_of(name: str, unit: str) -> str:
     return found
 
 
-def _apart_type(types: Sequence[str], values: Sequence[Any]) -> str:
+def _timestampdiff_type(types: Sequence[str], values: Sequence[Any]) -> str:
     if values[0] is not None:
         unit_of("TIMESTAMPDIFF", values[0])
     return "int64"
 
 
-def _apart(type_: pa.DataType, unit: Any, start: Any, end: Any) -> Any:
+def _timestampdiff(type_: pa.DataType, unit: Any, start: Any, end: Any) -> Any:
     """Returns the number of whole units between two moments."""
     name = unit_of("TIMESTAMPDIFF", unit.as_py())
 
-    def tell(one: pa.Array, two: pa.Array) -> pa.Array:
-        a, b = words(one, np.int64), words(two, np.int64)
+    def compute(first: pa.Array, second: pa.Array) -> pa.Array:
+        a, b = words(first, np.int64), words(second, np.int64)
         if name in MONTHS:
             found, lost = _whole_months(a, b), np.zeros(len(a), bool)
             found = np.sign(found) * (np.abs(found) // MONTHS[name])
         else:
             with np.errstate(over="ignore"):
-                apart = b - a
-            lost = ((b ^ a) & (b ^ apart)) < 0
-            apart = np.where(lost | (apart == _LEAST), 0, apart)
-            found = np.sign(apart) * (np.abs(apart) // MICROS[name])
-        known = pc.if_else(pc.is_valid(one), two, pa.scalar(None, two.type))
-        known = pc.if_else(pa.array(lost), pa.scalar(None, two.type), known) if lost.any() else known
+                difference = b - a
+            lost = ((b ^ a) & (b ^ difference)) < 0
+            difference = np.where(lost | (difference == _LEAST), 0, difference)
+            found = np.sign(difference) * (np.abs(difference) // MICROS[name])
+        known = pc.if_else(pc.is_valid(first), second, pa.scalar(None, second.type))
+        known = pc.if_else(pa.array(lost), pa.scalar(None, second.type), known) if lost.any() else known
         return array_of(found, type_, known)
 
-    return on_arrays(tell, start, end)
+    return on_arrays(compute, start, end)
 
 
 def _whole_months(start: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -71,49 +71,49 @@ def _whole_months(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     clocks = start % dates.DAY, end % dates.DAY
     last = last - ((last > first) & (clocks[1] < clocks[0])) + ((last < first) & (clocks[1] > clocks[0]))
     months = [dates.months_of(days) for days in (first, last)]
-    places = [m * 32 + d - dates.first_day(m) for m, d in zip(months, (first, last), strict=True)]
-    apart = places[1] - places[0]
-    return np.sign(apart) * (np.abs(apart) // 32)
+    positions = [m * 32 + d - dates.first_day(m) for m, d in zip(months, (first, last), strict=True)]
+    difference = positions[1] - positions[0]
+    return np.sign(difference) * (np.abs(difference) // 32)
 
 
 def _months_between(type_: pa.DataType, end: Any, start: Any, rounded: Any = None) -> Any:
     """Returns Hive's MONTHS_BETWEEN: whole months between equal days or last days of months, else a fraction in
     31sts."""
 
-    def tell(one: pa.Array, two: pa.Array, rounding: pa.Array) -> pa.Array:
-        days = [words(array, np.int64) // dates.DAY for array in (one, two)]
+    def compute(later: pa.Array, earlier: pa.Array, rounding: pa.Array) -> pa.Array:
+        days = [words(array, np.int64) // dates.DAY for array in (later, earlier)]
         months = [dates.months_of(d) for d in days]
         inside = [d - dates.first_day(m) for d, m in zip(days, months, strict=True)]
         last = [dates.first_day(m + 1) - 1 == d for d, m in zip(days, months, strict=True)]
         whole = (months[0] - months[1]).astype(np.float64)
-        clocks = [words(array, np.int64) % dates.DAY // dates.SECOND for array in (one, two)]
+        clocks = [words(array, np.int64) % dates.DAY // dates.SECOND for array in (later, earlier)]
         seconds = (inside[0] - inside[1]) * 86_400 + clocks[0] - clocks[1]
         exact = whole + seconds / (31 * 86_400.0)
         keep = rounding.to_numpy(zero_copy_only=False).astype(bool)
         parts = np.where(keep, np.floor(exact * 1e8 + 0.5) / 1e8, exact)
         even = (inside[0] == inside[1]) | (last[0] & last[1])
-        known = pc.if_else(pc.is_valid(one), two, pa.scalar(None, two.type))
+        known = pc.if_else(pc.is_valid(later), earlier, pa.scalar(None, earlier.type))
         return array_of(np.where(even, whole, parts), type_, known)
 
     if rounded is None:
-        return on_arrays(tell, end, start, pa.scalar(True))
-    found = on_arrays(tell, end, start, pc.fill_null(rounded, True))
+        return on_arrays(compute, end, start, pa.scalar(True))
+    found = on_arrays(compute, end, start, pc.fill_null(rounded, True))
     return pc.if_else(pc.is_valid(rounded), found, pa.scalar(None, type_))
 
 
 def _next_day(type_: pa.DataType, value: Any, day: Any) -> Any:
     """Returns the first date after a date that is a day of the week, or NULL if the name is not a day."""
 
-    def tell(array: pa.Array, names: pa.Array) -> pa.Array:
-        place = words(by_distinct(lambda text: _DAY_NAMES.get(text.strip().upper(), -1), pa.int32(), names), np.int32)
+    def compute(array: pa.Array, names: pa.Array) -> pa.Array:
+        weekday = words(by_distinct(lambda text: _DAY_NAMES.get(text.strip().upper(), -1), pa.int32(), names), np.int32)
         days = dates.days_of(array).astype(np.int32)
-        ahead = np.fmod((place - 4) % 7 - days, 7)  # Thursday is 0; days beyond the last wrap around, as in Spark
+        ahead = np.fmod((weekday - 4) % 7 - days, 7)  # Thursday is 0; days beyond the last wrap around, as in Spark
         after = days + 1 + (ahead + 7) % 7
-        good = pc.and_(pa.array(place >= 0), pc.and_(pc.is_valid(array), pc.is_valid(names)))
+        good = pc.and_(pa.array(weekday >= 0), pc.and_(pc.is_valid(array), pc.is_valid(names)))
         found = array_of(after.astype(np.int32), type_, array)
         return pc.if_else(good, found, pa.scalar(None, type_))
 
-    return on_arrays(tell, value, day)
+    return on_arrays(compute, value, day)
 
 
 def _made(type_: pa.DataType, *values: Any) -> Any:
@@ -133,13 +133,13 @@ def _moment(year: int, month: int, day: int, hour: int, minute: int, second: dec
 def _scaled(unit: int) -> Callable[..., Any]:
     """Returns an evaluator of integer numbers of a unit as moments; NULL where a timestamp cannot hold them."""
 
-    def tell(array: pa.Array, type_: pa.DataType) -> pa.Array:
-        given = words(array, np.int64)
-        fits = np.abs(given) <= (2**63 - 1) // unit
-        found = array_of(np.where(fits, given, 0) * unit, type_, array)
+    def compute(array: pa.Array, type_: pa.DataType) -> pa.Array:
+        counts = words(array, np.int64)
+        fits = np.abs(counts) <= (2**63 - 1) // unit
+        found = array_of(np.where(fits, counts, 0) * unit, type_, array)
         return found if fits.all() else pc.if_else(pa.array(fits), found, pa.scalar(None, type_))
 
-    return lambda type_, value: on_arrays(lambda array: tell(array, type_), value)
+    return lambda type_, value: on_arrays(lambda array: compute(array, type_), value)
 
 
 def _counted(unit: int) -> Callable[..., Any]:
@@ -169,8 +169,8 @@ TABLE = (
     function(
         "timestampdiff",
         "unit timestamp timestamp",
-        _apart_type,
-        _apart,
+        _timestampdiff_type,
+        _timestampdiff,
         also=("datediff", "date_diff"),
         sql=lambda a: f"TIMESTAMPDIFF({a[0].strip(chr(39))}, {a[1]}, {a[2]})",
         null="more than a BIGINT holds",

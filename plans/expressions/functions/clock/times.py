@@ -48,11 +48,11 @@ def _clock(name: str) -> Callable[..., Any]:
 def _seconds(type_: pa.DataType, value: Any) -> Any:
     """Returns the seconds of the minute, including their fraction."""
 
-    def tell(array: pa.Array) -> pa.Array:
+    def compute(array: pa.Array) -> pa.Array:
         micros = array_of(dates.clock_of(array) % (60 * dates.SECOND), pa.int64(), array)
         return decimals.of_unscaled(micros, type_)
 
-    return on_arrays(tell, value)
+    return on_arrays(compute, value)
 
 
 def _floor_day(days: np.ndarray, unit: str) -> np.ndarray:
@@ -79,9 +79,9 @@ def _truncated(type_: pa.DataType, unit: Any, value: Any) -> Any:
     return on_arrays(truncate, value)
 
 
-def _unit_type(place: int, name: str, units: Sequence[str], type_: str) -> Callable[..., str]:
+def _unit_type(position: int, name: str, units: Sequence[str], type_: str) -> Callable[..., str]:
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
-        unit = values[place]
+        unit = values[position]
         if unit is not None and unit.lower() not in units:
             raise PlanError(f"{name} does not know the unit {unit!r}", hint="use one of " + ", ".join(units))
         return type_
@@ -93,13 +93,13 @@ def _with_count(function: Callable[[pa.Array, np.ndarray, pa.Array], pa.Array]) 
     """Returns an evaluator of a date or moment and a count; NULL where the count is NULL."""
 
     def evaluate(type_: pa.DataType, value: Any, count: Any) -> Any:
-        def tell(array: pa.Array, counts: pa.Array) -> pa.Array:
+        def compute(array: pa.Array, counts: pa.Array) -> pa.Array:
             kind = np.int32 if counts.type == pa.int32() else np.int64
             valid = pc.and_(pc.is_valid(array), pc.is_valid(counts))
             like = pc.if_else(valid, True, null(pa.bool_()))
             return function(array, words(counts, kind).astype(np.int64), like)
 
-        return on_arrays(tell, value, count)
+        return on_arrays(compute, value, count)
 
     return evaluate
 
@@ -129,7 +129,7 @@ def _window_start(type_: pa.DataType, value: Any, length: Any) -> Any:
     """Returns the latest multiple of a length, counted from 1970, that is not after a moment; NULL if there is none."""
     size = length.as_py() if length.is_valid else 0
 
-    def tell(array: pa.Array) -> pa.Array:
+    def compute(array: pa.Array) -> pa.Array:
         given = words(array, np.int64)
         with np.errstate(over="ignore"):
             start = given - given % size if size > 0 else given
@@ -137,23 +137,23 @@ def _window_start(type_: pa.DataType, value: Any, length: Any) -> Any:
         found = array_of(start, type_, array)
         return pc.if_else(pa.array(lost), null(type_), found) if lost.any() else found
 
-    return on_arrays(tell, value)
+    return on_arrays(compute, value)
 
 
 def _difference(type_: pa.DataType, end: Any, start: Any) -> Any:
-    def tell(one: pa.Array, two: pa.Array) -> pa.Array:
-        days = (dates.days_of(one) - dates.days_of(two)).astype(np.int32)
-        found = array_of(days, type_, one)
-        return pc.if_else(pc.is_valid(two), found, null(type_)) if two.null_count else found
+    def compute(later: pa.Array, earlier: pa.Array) -> pa.Array:
+        days = (dates.days_of(later) - dates.days_of(earlier)).astype(np.int32)
+        found = array_of(days, type_, later)
+        return pc.if_else(pc.is_valid(earlier), found, null(type_)) if earlier.null_count else found
 
-    return on_arrays(tell, end, start)
+    return on_arrays(compute, end, start)
 
 
 def _last_day(type_: pa.DataType, value: Any) -> Any:
-    def tell(array: pa.Array) -> pa.Array:
+    def compute(array: pa.Array) -> pa.Array:
         return _wrapped(dates.first_day(dates.months_of(dates.days_of(array)) + 1) - 1, array)
 
-    return on_arrays(tell, value)
+    return on_arrays(compute, value)
 
 
 def _made(type_: pa.DataType, *values: Any) -> Any:

@@ -38,9 +38,9 @@ def rows_of(sizes: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def where(there: np.ndarray, value: pa.Array) -> pa.Array:
-    """Returns values, with NULL where `there` is False."""
-    return value if there.all() else pc.if_else(pa.array(there), value, pa.scalar(None, value.type))
+def where(valid: np.ndarray, value: pa.Array) -> pa.Array:
+    """Returns values, with NULL where `valid` is False."""
+    return value if valid.all() else pc.if_else(pa.array(valid), value, pa.scalar(None, value.type))
 
 
 def _arrays(evaluate: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,12 +111,12 @@ def _element(types: Sequence[str], values: Sequence[Any]) -> str:
     return of_kind(ARRAY, types[0], "ELEMENT_AT").types[0]
 
 
-def _element_at(type_: pa.DataType, value: pa.Array, at: pa.Array) -> pa.Array:
+def _element_at(type_: pa.DataType, value: pa.Array, positions: pa.Array) -> pa.Array:
     if pa.types.is_map(value.type):
-        return _item(value, at)
-    places = words(at.cast(pa.int64()), np.int64)
+        return _item(value, positions)
+    places = words(positions.cast(pa.int64()), np.int64)
     sizes, _ = elements_of(value)
-    return _picked(value, np.where(places < 0, sizes + places, places - 1), validity(at) & (places != 0))
+    return _picked(value, np.where(places < 0, sizes + places, places - 1), validity(positions) & (places != 0))
 
 
 def _item(value: pa.Array, key: pa.Array) -> pa.Array:
@@ -131,11 +131,11 @@ def _item(value: pa.Array, key: pa.Array) -> pa.Array:
     return items.take(pa.array(places, mask=~found))
 
 
-def _picked(value: pa.Array, places: np.ndarray, known: np.ndarray) -> pa.Array:
+def _picked(value: pa.Array, positions: np.ndarray, known: np.ndarray) -> pa.Array:
     """Returns the element of each array at a position, from 0; NULL where there is none."""
     sizes, elements = elements_of(value)
-    inside = known & (places >= 0) & (places < sizes)
-    return elements.take(pa.array(np.where(inside, np.cumsum(sizes) - sizes + places, 0), mask=~inside))
+    inside = known & (positions >= 0) & (positions < sizes)
+    return elements.take(pa.array(np.where(inside, np.cumsum(sizes) - sizes + positions, 0), mask=~inside))
 
 
 def _size(type_: pa.DataType, value: pa.Array) -> pa.Array:
@@ -179,42 +179,42 @@ def _equal(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.equal(left, right)
 
 
-def _hits(value: pa.Array, wanted: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _hits(value: pa.Array, element: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the number of elements of each array, the row of each element, and which elements equal the value of
     their row."""
     sizes, elements = elements_of(value)
     rows = rows_of(sizes)
-    same = _equal(elements, wanted.take(pa.array(rows)))
+    same = _equal(elements, element.take(pa.array(rows)))
     return sizes, rows, pc.fill_null(same, False).to_numpy(zero_copy_only=False)
 
 
-def _contains(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array:
-    sizes, rows, same = _hits(value, wanted)
+def _contains(type_: pa.DataType, value: pa.Array, element: pa.Array) -> pa.Array:
+    sizes, rows, same = _hits(value, element)
     found, doubt = np.zeros(len(sizes), bool), np.zeros(len(sizes), bool)
     found[rows[same]] = True
     doubt[rows[~validity(elements_of(value)[1])]] = True
-    return where(validity(value) & validity(wanted) & (found | ~doubt), pa.array(found))
+    return where(validity(value) & validity(element) & (found | ~doubt), pa.array(found))
 
 
-def _position(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array:
-    sizes, rows, same = _hits(value, wanted)
+def _position(type_: pa.DataType, value: pa.Array, element: pa.Array) -> pa.Array:
+    sizes, rows, same = _hits(value, element)
     first = np.zeros(len(sizes), np.int64)
     hits = np.flatnonzero(same)[::-1]
     first[rows[hits]] = hits - (np.cumsum(sizes) - sizes)[rows[hits]] + 1
-    return where(validity(value) & validity(wanted), pa.array(first))
+    return where(validity(value) & validity(element), pa.array(first))
 
 
-def _remove(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array:
-    same = _hits(value, wanted)[-1]
-    return kept(value, ~same, type_, validity(value) & validity(wanted))
+def _remove(type_: pa.DataType, value: pa.Array, element: pa.Array) -> pa.Array:
+    same = _hits(value, element)[-1]
+    return kept(value, ~same, type_, validity(value) & validity(element))
 
 
-def kept(value: pa.Array, keep: np.ndarray, type_: pa.DataType, there: np.ndarray) -> pa.Array:
+def kept(value: pa.Array, keep: np.ndarray, type_: pa.DataType, valid: np.ndarray) -> pa.Array:
     """Returns the arrays with only the elements for which `keep` is True."""
     sizes, elements = elements_of(value)
     rows = rows_of(sizes)
-    keep = keep & there[rows]
-    return listed(np.bincount(rows[keep], minlength=len(sizes)), elements.filter(pa.array(keep)), type_, there)
+    keep = keep & valid[rows]
+    return listed(np.bincount(rows[keep], minlength=len(sizes)), elements.filter(pa.array(keep)), type_, valid)
 
 
 def _compact(type_: pa.DataType, value: pa.Array) -> pa.Array:
@@ -238,13 +238,13 @@ def codes(values: pa.Array) -> np.ndarray:
     return pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().astype(np.int64)
 
 
-def _in_order(value: pa.Array, falling: bool, nulls_last: bool) -> pa.Array:
+def _in_order(value: pa.Array, descending: bool, nulls_last: bool) -> pa.Array:
     """Returns the elements, sorted within each array; NaN is the greatest. Structs are compared by their fields in
     order, where NULL is the least."""
     sizes, elements = elements_of(value)
     keys: dict[str, Any] = {"row": rows_of(sizes)}
     by: list[tuple[str, str]] = [("row", "ascending")]
-    way = "descending" if falling else "ascending"
+    way = "descending" if descending else "ascending"
 
     def add(part: pa.Array, last: bool) -> None:
         place = len(keys)
@@ -252,7 +252,7 @@ def _in_order(value: pa.Array, falling: bool, nulls_last: bool) -> pa.Array:
         by.append((f"there{place}", "descending" if last else "ascending"))
         if pa.types.is_struct(part.type):
             for field in part.flatten():
-                add(field, falling)
+                add(field, descending)
             return
         if pa.types.is_floating(part.type):
             keys[f"nan{place}"] = pc.fill_null(pc.is_nan(part), False)
@@ -270,10 +270,10 @@ def _sort(type_: pa.DataType, value: pa.Array, *rising: pa.Scalar) -> pa.Array:
     return listed(sizes, _in_order(value, not up, not up), type_, validity(value))
 
 
-def _extreme(falling: bool) -> Callable[..., Any]:
+def _extreme(descending: bool) -> Callable[..., Any]:
     def evaluate(type_: pa.DataType, value: pa.Array) -> pa.Array:
         sizes, _ = elements_of(value)
-        ordered = _in_order(value, falling, True)
+        ordered = _in_order(value, descending, True)
         return ordered.take(pa.array(np.where(sizes > 0, np.cumsum(sizes) - sizes, 0), mask=sizes == 0))
 
     return _arrays(evaluate)

@@ -107,23 +107,23 @@ def _repeat(type_: pa.DataType, value: pa.Array, count: pa.Array) -> pa.Array:
     return listed(sizes, value.take(pa.array(rows_of(sizes))), type_, there)
 
 
-def _insert(type_: pa.DataType, value: pa.Array, place: pa.Array, element: pa.Array) -> pa.Array:
+def _insert(type_: pa.DataType, value: pa.Array, position: pa.Array, element: pa.Array) -> pa.Array:
     """Returns arrays with an element inserted at a position, which counts from 1, or backwards from -1. An array that
     is too short is padded with NULLs."""
     sizes, elements = elements_of(value)
-    at = words(place, np.int32).astype(np.int64)
+    at = words(position, np.int32).astype(np.int64)
     gap = np.maximum(np.where(at > 0, at - 1 - sizes, -at - 1 - sizes), 0)
-    there = validity(value) & validity(place) & (at != 0) & (gap <= LONGEST)
-    new = np.where(there, sizes + gap + 1, 0)
+    valid = validity(value) & validity(position) & (at != 0) & (gap <= LONGEST)
+    new = np.where(valid, sizes + gap + 1, 0)
     inserted = np.where(at > 0, at - 1, np.where(gap > 0, 0, sizes + 1 + at))
-    rows, spot = _spots(new)
-    mine = spot == inserted[rows]
+    rows, index = _spots(new)
+    is_new = index == inserted[rows]
     back = (at < 0)[rows] & (gap > 0)[rows]  # the NULLs come first, after the new element
-    old = np.where(back, spot - 1 - gap[rows], spot - (spot > inserted[rows]))
-    inside = ~mine & (old >= 0) & (old < sizes[rows])
+    old = np.where(back, index - 1 - gap[rows], index - (index > inserted[rows]))
+    inside = ~is_new & (old >= 0) & (old < sizes[rows])
     all_ = pa.concat_arrays([elements, element.cast(elements.type)])
-    source = np.where(mine, len(elements) + rows, np.where(inside, (np.cumsum(sizes) - sizes)[rows] + old, 0))
-    return listed(new, all_.take(pa.array(source, mask=~(mine | inside))), type_, there)
+    source = np.where(is_new, len(elements) + rows, np.where(inside, (np.cumsum(sizes) - sizes)[rows] + old, 0))
+    return listed(new, all_.take(pa.array(source, mask=~(is_new | inside))), type_, valid)
 
 
 def _reversed(type_: pa.DataType, value: pa.Array) -> pa.Array:
@@ -232,19 +232,19 @@ def _steps(type_: pa.DataType, start: pa.Array, stop: pa.Array, step: pa.Array) 
     return listed(sizes, pa.Array.from_buffers(kind, len(made), [None, pa.py_buffer(made)]), type_, known)
 
 
-def _months(type_: pa.DataType, start: pa.Array, stop: pa.Array, by: np.ndarray, known: np.ndarray) -> pa.Array:
+def _months(type_: pa.DataType, start: pa.Array, stop: pa.Array, steps: np.ndarray, known: np.ndarray) -> pa.Array:
     first, last = dates.days_of(start), dates.days_of(stop)
     apart = dates.months_of(last) - dates.months_of(first)
     ends = words(stop, np.int32 if pa.types.is_date(stop.type) else np.int64).astype(np.int64)
     begins = words(start, np.int32 if pa.types.is_date(stop.type) else np.int64).astype(np.int64)
-    known &= (begins == ends) | ((by != 0) & ((ends > begins) == (by > 0)))
-    most = np.where(known & (by != 0), np.abs(apart) // np.maximum(np.abs(by), 1) + 1, 1)
+    known &= (begins == ends) | ((steps != 0) & ((ends > begins) == (steps > 0)))
+    most = np.where(known & (steps != 0), np.abs(apart) // np.maximum(np.abs(steps), 1) + 1, 1)
     known &= most <= LONGEST
     rows, spot = _spots(np.where(known, most, 0))
-    days = dates.shifted(first[rows], spot * by[rows])
+    days = dates.shifted(first[rows], spot * steps[rows])
     scale = 1 if pa.types.is_date(start.type) else dates.DAY
     made = days * scale if scale == 1 else days * scale + dates.clock_of(start)[rows]
-    keep = np.where(by[rows] >= 0, made <= ends[rows], made >= ends[rows])
+    keep = np.where(steps[rows] >= 0, made <= ends[rows], made >= ends[rows])
     made = made[keep].astype(np.int32 if scale == 1 else np.int64)
     sizes = np.bincount(rows[keep], minlength=len(start))
     return listed(sizes, pa.Array.from_buffers(start.type, len(made), [None, pa.py_buffer(made)]), type_, known)

@@ -66,15 +66,15 @@ def _refused(text: str) -> Any:
 _READER = json.JSONDecoder(parse_float=_Number.of, parse_constant=_refused, strict=False)
 
 
-def _check_keys(type_: str, name: str, taken: Sequence[str], hint: str) -> None:
-    """Raises PlanError for maps, anywhere in a type, whose keys have a type that is not in `taken`."""
+def _check_keys(type_: str, name: str, supported: Sequence[str], hint: str) -> None:
+    """Raises PlanError for maps, anywhere in a type, whose keys have a type that is not in `supported`."""
     found = parts(type_) if is_nested(type_) else None
     if found is None:
         return
-    if found.kind == MAP and found.types[0] not in taken:
+    if found.kind == MAP and found.types[0] not in supported:
         raise PlanError(f"{name}: the keys of {type_} are no texts", hint=hint)
     for part in found.types:
-        _check_keys(part, name, taken, hint)
+        _check_keys(part, name, supported, hint)
 
 
 # Parsing
@@ -283,9 +283,9 @@ def _quoted(texts: pa.Array) -> pa.Array:
     return by_distinct(quoted, pa.string(), texts)
 
 
-def between(before: str, texts: pa.Array, behind: str) -> pa.Array:
+def between(prefix: str, texts: pa.Array, suffix: str) -> pa.Array:
     """Returns texts with a prefix and a suffix."""
-    return pc.binary_join_element_wise(before, texts, behind, "")
+    return pc.binary_join_element_wise(prefix, texts, suffix, "")
 
 
 def _joined(sizes: np.ndarray, texts: pa.Array) -> pa.Array:
@@ -293,8 +293,8 @@ def _joined(sizes: np.ndarray, texts: pa.Array) -> pa.Array:
     return pc.binary_join(lists, ",")
 
 
-def _where(there: np.ndarray, texts: pa.Array) -> pa.Array:
-    return texts if there.all() else pc.if_else(pa.array(there), texts, pa.scalar(None, texts.type))
+def _where(valid: np.ndarray, texts: pa.Array) -> pa.Array:
+    return texts if valid.all() else pc.if_else(pa.array(valid), texts, pa.scalar(None, texts.type))
 
 
 _STRICT = "Text that is not strict JSON (with single quotes, for example) is NULL, or a struct of NULLs."

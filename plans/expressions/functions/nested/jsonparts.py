@@ -66,8 +66,8 @@ def _is_plain(value: Any) -> bool:
     return not isinstance(value, (list, tuple))
 
 
-def _same(one: Any, other: Any) -> bool:
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+def _same(left: Any, right: Any) -> bool:
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
 def _within(part: Any, value: Any) -> bool:

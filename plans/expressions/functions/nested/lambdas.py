@@ -22,12 +22,12 @@ from plans.expressions.packed import BY_KEY, elements_of, listed, mapped, places
 from plans.nested import ARRAY, MAP, Parts, array_of
 
 
-def _over(body: Any, given: Sequence[pa.Array], outer: Sequence[pa.Array], rows: np.ndarray) -> pa.Array:
-    """Returns the values of a body, one per element. `given` are its parameters, and `rows` is the row of each
+def _over(body: Any, parameters: Sequence[pa.Array], outer: Sequence[pa.Array], rows: np.ndarray) -> pa.Array:
+    """Returns the values of a body, one per element. `parameters` are its parameters, and `rows` is the row of each
     element."""
-    columns = {place(number): values for number, values in enumerate(given)}
+    columns = {place(number): values for number, values in enumerate(parameters)}
     taken = pa.array(rows)
-    for number, values in enumerate(outer, len(given)):
+    for number, values in enumerate(outer, len(parameters)):
         if place(number) in body.columns:
             columns[place(number)] = values.take(taken)
     return intervals.carried(body.evaluate(columns, len(rows)), body.type)
@@ -58,18 +58,18 @@ def _filter(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) ->
     return kept(value, _true(_of_elements(body, value, outer)), type_, validity(value))
 
 
-def _quantified(wanted: bool) -> Callable[..., Any]:
-    """Returns an evaluator of whether the condition is `wanted` for any element; NULL if only NULLs could be."""
+def _quantified(truth: bool) -> Callable[..., Any]:
+    """Returns an evaluator of whether the condition is `truth` for any element; NULL if only NULLs could be."""
 
     def evaluate(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> pa.Array:
         sizes, _ = elements_of(value)
         elements = rows_of(sizes)
         met = _over(body, [elements_of(value)[1]], outer, elements)
-        hits = _true(met if wanted else pc.invert(met))
+        hits = _true(met if truth else pc.invert(met))
         found, doubt = np.zeros(len(sizes), bool), np.zeros(len(sizes), bool)
         found[elements[hits]] = True
         doubt[elements[~validity(met)]] = True
-        return where(validity(value) & (found | ~doubt), pa.array(found if wanted else ~found))
+        return where(validity(value) & (found | ~doubt), pa.array(found if truth else ~found))
 
     return _arrays(evaluate)
 

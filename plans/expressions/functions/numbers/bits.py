@@ -64,18 +64,18 @@ def _count(type_: pa.DataType, value: Any) -> Any:
     return on_arrays(count, value)
 
 
-def _bit(type_: pa.DataType, value: Any, place: Any) -> Any:
+def _bit(type_: pa.DataType, value: Any, position: Any) -> Any:
     """Returns one bit, counted from the lowest; NULL where the type has no such bit."""
     width = value.type.bit_width
 
-    def bit(array: pa.Array, places: pa.Array) -> pa.Array:
-        at = words(places, np.int32)
+    def bit(array: pa.Array, positions: pa.Array) -> pa.Array:
+        at = words(positions, np.int32)
         inside = (at >= 0) & (at < width)
         found = (words(array, _kind(array.type)).astype(np.int64) >> np.where(inside, at, 0)) & 1
-        valid = pc.if_else(pc.and_(pc.is_valid(array), pa.array(inside)), places, pa.scalar(None, places.type))
+        valid = pc.if_else(pc.and_(pc.is_valid(array), pa.array(inside)), positions, pa.scalar(None, positions.type))
         return array_of(found.astype(np.int32), type_, valid)
 
-    return on_arrays(bit, value, place)
+    return on_arrays(bit, value, position)
 
 
 TABLE = (

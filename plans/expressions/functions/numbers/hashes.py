@@ -27,11 +27,11 @@ _P1, _P2, _P3, _P4, _P5 = (
 )  # fmt: skip
 
 
-def _left(value: Any, by: int, width: int) -> Any:
+def _rotated_left(value: Any, count: int, width: int) -> Any:
     """Returns words whose bits are rotated to the left."""
     if isinstance(value, int):
-        return (value << by | value >> (width - by)) & (2**width - 1)
-    return value << value.dtype.type(by) | value >> value.dtype.type(width - by)
+        return (value << count | value >> (width - count)) & (2**width - 1)
+    return value << value.dtype.type(count) | value >> value.dtype.type(width - count)
 
 
 class _Murmur:
@@ -42,8 +42,8 @@ class _Murmur:
     @staticmethod
     def _mixed(state: Any, word: Any) -> Any:
         whole = _ALL32
-        word = _left(word * _C1 & whole, 15, 32) * _C2 & whole
-        return (_left(state ^ word, 13, 32) * 5 + 0xE6546B64) & whole
+        word = _rotated_left(word * _C1 & whole, 15, 32) * _C2 & whole
+        return (_rotated_left(state ^ word, 13, 32) * 5 + 0xE6546B64) & whole
 
     @staticmethod
     def _end(state: Any, size: int) -> Any:
@@ -89,9 +89,9 @@ class _XX:
         p1, p2, p3, p4, p5 = (np.uint64(one) for one in (_P1, _P2, _P3, _P4, _P5))
         state = seed + p5 + np.uint64(width // 8)
         if width == 32:
-            state = _left(state ^ value * p1, 23, 64) * p2 + p3
+            state = _rotated_left(state ^ value * p1, 23, 64) * p2 + p3
         else:
-            state = _left(state ^ _left(value * p2, 31, 64) * p1, 27, 64) * p1 + p4
+            state = _rotated_left(state ^ _rotated_left(value * p2, 31, 64) * p1, 27, 64) * p1 + p4
         for by, factor in ((33, p2), (29, p3)):
             state = (state ^ state >> np.uint64(by)) * factor
         return np.asarray(state ^ state >> np.uint64(32))
@@ -108,25 +108,25 @@ class _XX:
                     word = int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little")
                     lanes[i] = cls._round(lanes[i], word)
                 at += 32
-            state = sum(_left(lane, by, 64) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & _ALL64
+            state = sum(_rotated_left(lane, by, 64) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & _ALL64
             for lane in lanes:
                 state = ((state ^ cls._round(0, lane)) * _P1 + _P4) & _ALL64
         state = (state + size) & _ALL64
         while at + 8 <= size:
             word = int.from_bytes(data[at : at + 8], "little")
-            state = (_left(state ^ cls._round(0, word), 27, 64) * _P1 + _P4) & _ALL64
+            state = (_rotated_left(state ^ cls._round(0, word), 27, 64) * _P1 + _P4) & _ALL64
             at += 8
         if at + 4 <= size:
             word = int.from_bytes(data[at : at + 4], "little")
-            state = (_left(state ^ word * _P1 & _ALL64, 23, 64) * _P2 + _P3) & _ALL64
+            state = (_rotated_left(state ^ word * _P1 & _ALL64, 23, 64) * _P2 + _P3) & _ALL64
             at += 4
         for byte in data[at:]:
-            state = _left(state ^ byte * _P5 & _ALL64, 11, 64) * _P1 & _ALL64
+            state = _rotated_left(state ^ byte * _P5 & _ALL64, 11, 64) * _P1 & _ALL64
         return int(cls._end(state))
 
     @staticmethod
     def _round(lane: int, word: int) -> int:
-        return _left((lane + word * _P2) & _ALL64, 31, 64) * _P1 & _ALL64
+        return _rotated_left((lane + word * _P2) & _ALL64, 31, 64) * _P1 & _ALL64
 
 
 class _Farm:
@@ -143,12 +143,12 @@ class _Farm:
         return _Farm._long(data)
 
     @staticmethod
-    def _word(data: bytes, at: int, width: int = 8) -> int:
-        return int.from_bytes(data[at : at + width], "little")
+    def _word(data: bytes, offset: int, width: int = 8) -> int:
+        return int.from_bytes(data[offset : offset + width], "little")
 
     @staticmethod
-    def _right(value: int, by: int) -> int:
-        return _left(value & _ALL64, 64 - by, 64)
+    def _right(value: int, count: int) -> int:
+        return _rotated_left(value & _ALL64, 64 - count, 64)
 
     @staticmethod
     def _folded(left: int, right: int, factor: int) -> int:
@@ -187,8 +187,8 @@ class _Farm:
         return cls._folded(right(e + f, 43) + right(g, 30) + h & _ALL64, e + right(f + a, 18) + g & _ALL64, factor)
 
     @classmethod
-    def _weak(cls, data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
-        w, x, y, z = (cls._word(data, at + 8 * i) for i in range(4))
+    def _weak(cls, data: bytes, offset: int, a: int, b: int) -> tuple[int, int]:
+        w, x, y, z = (cls._word(data, offset + 8 * i) for i in range(4))
         a = (a + w) & _ALL64
         b = cls._right(b + a + z, 21)
         c, a = a, (a + x + y) & _ALL64
@@ -231,7 +231,7 @@ def _fingerprint(data: str | bytes) -> int:
 
 
 def _hash(kind: type[_Murmur] | type[_XX]) -> Callable[..., Any]:
-    def tell(type_: pa.DataType, *values: pa.Array) -> pa.Array:
+    def compute(type_: pa.DataType, *values: pa.Array) -> pa.Array:
         state = np.full(len(values[0]), _SEED, kind.word)
         with np.errstate(over="ignore"):
             for value in values:
@@ -240,7 +240,7 @@ def _hash(kind: type[_Murmur] | type[_XX]) -> Callable[..., Any]:
                 state = np.where(validity(value), _hashed(kind, value, state), state)
         return pa.array(state.view(kind.result), type_)
 
-    return lambda type_, *values: on_arrays(lambda *arrays: tell(type_, *arrays), *values)
+    return lambda type_, *values: on_arrays(lambda *arrays: compute(type_, *arrays), *values)
 
 
 def _hashed(kind: type[_Murmur] | type[_XX], value: pa.Array, seed: np.ndarray) -> np.ndarray:

@@ -21,13 +21,13 @@ _LARGEST = 2**63
 def _on_doubles(compute: Callable[..., np.ndarray]) -> Callable[..., Any]:
     """Returns an evaluator from a NumPy function; NULL where an argument is NULL."""
 
-    def tell(*arrays: pa.Array) -> pa.Array:
+    def evaluate(*arrays: pa.Array) -> pa.Array:
         with np.errstate(all="ignore"):
             found = compute(*(words(array, np.float64) for array in arrays))
         known = arrays[0] if len(arrays) == 1 else pc.if_else(pc.is_valid(arrays[0]), arrays[1], arrays[0])
         return array_of(np.ascontiguousarray(found), pa.float64(), known)
 
-    return lambda type_, *values: on_arrays(tell, *values)
+    return lambda type_, *values: on_arrays(evaluate, *values)
 
 
 def _log1p(type_: pa.DataType, value: Any) -> Any:
@@ -54,13 +54,13 @@ def _divisor(type_: pa.DataType, left: Any, right: Any) -> Any:
 def _multiple(type_: pa.DataType, left: Any, right: Any) -> Any:
     """Returns the least common multiple; NULL where it does not fit."""
 
-    def tell(one: pa.Array, other: pa.Array) -> pa.Array:
-        found = _on_whole(np.lcm, one, other)
-        part = np.abs(words(one, np.int64)) // np.maximum(np.gcd(words(one, np.int64), words(other, np.int64)), 1)
-        far = part > (_LARGEST - 1) // np.maximum(np.abs(words(other, np.int64)), 1)
+    def compute(first: pa.Array, second: pa.Array) -> pa.Array:
+        found = _on_whole(np.lcm, first, second)
+        part = np.abs(words(first, np.int64)) // np.maximum(np.gcd(words(first, np.int64), words(second, np.int64)), 1)
+        far = part > (_LARGEST - 1) // np.maximum(np.abs(words(second, np.int64)), 1)
         return pc.if_else(pa.array(far), pa.scalar(None, pa.int64()), found)
 
-    return on_arrays(tell, left, right)
+    return on_arrays(compute, left, right)
 
 
 def _on_whole(compute: Callable[..., np.ndarray], left: pa.Array, right: pa.Array) -> pa.Array:

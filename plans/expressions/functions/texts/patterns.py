@@ -174,15 +174,15 @@ def _replacement(text: str, groups: int) -> str:
     return "".join(out)
 
 
-def _replaced(most: int | None) -> Callable[..., Any]:
-    """Returns an evaluator that replaces at most `most` matches in each text."""
+def _replaced(limit: int | None) -> Callable[..., Any]:
+    """Returns an evaluator that replaces at most `limit` matches in each text."""
 
     def replace(type_: pa.DataType, value: Any, pattern: Any, new: Any) -> Any:
         regex = translated(pattern.as_py())
         text, new = regex.text, _replacement(new.as_py(), len(regex.groups))
         if regex.tail:  # the line's end is not replaced
             text, new = f"(?:{text})({LINE_END})\\z", f"{new}\\{len(regex.groups) + 1}"
-        return pc.replace_substring_regex(readable(value), text, new, max_replacements=most)
+        return pc.replace_substring_regex(readable(value), text, new, max_replacements=limit)
 
     return replace
 

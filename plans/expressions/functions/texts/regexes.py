@@ -93,9 +93,9 @@ class _Reader:
             raise self.refused("a ) without its (")
         return Regex("".join(self.out), tuple(self.groups), self.tail, self.inner, empty)
 
-    def refused(self, what: str) -> PlanError:
+    def refused(self, construct: str) -> PlanError:
         return PlanError(
-            f"the regular expression {self.pattern!r} has {what} at its character {self.at + 1}: not supported",
+            f"the regular expression {self.pattern!r} has {construct} at its character {self.at + 1}: not supported",
             hint="Java's regular expressions are read as far as they can be matched in linear time",
         )
 
@@ -184,11 +184,11 @@ class _Reader:
             self.emit(self.either_case(sign))
         return False
 
-    def either_case(self, sign: str) -> str:
+    def either_case(self, character: str) -> str:
         """Returns a character, in both cases with (?i), which affects only ASCII letters in Java."""
-        if "i" in self.flags and sign.isascii() and sign.isalpha():
-            return f"[{sign.lower()}{sign.upper()}]"
-        return _plain(sign)
+        if "i" in self.flags and character.isascii() and character.isalpha():
+            return f"[{character.lower()}{character.upper()}]"
+        return _plain(character)
 
     def group(self, depth: int) -> bool:
         opened = self.pattern[self.at : self.at + 4]
@@ -318,6 +318,8 @@ class _Reader:
         return text, self.pattern[start + 1] if self.at == start + 2 and not after.isalpha() else ""
 
 
-def _plain(sign: str) -> str:
+def _plain(character: str) -> str:
     """Returns a literal character."""
-    return sign if sign.isalnum() or ord(sign) > 0x7F or sign in " _'\"" else f"\\x{{{ord(sign):02X}}}"
+    if character.isalnum() or ord(character) > 0x7F or character in " _'\"":
+        return character
+    return f"\\x{{{ord(character):02X}}}"

@@ -33,8 +33,8 @@ def _length(value: Any) -> Any:
 
 
 def _trimmed(name: str) -> Callable[..., Any]:
-    def trim(type_: pa.DataType, value: Any, signs: Any = None) -> Any:
-        wanted = " " if signs is None else signs.as_py()
+    def trim(type_: pa.DataType, value: Any, characters: Any = None) -> Any:
+        wanted = " " if characters is None else characters.as_py()
         return _TRIMS[name](readable(value), characters=wanted) if wanted else readable(value)
 
     return trim
@@ -76,24 +76,24 @@ def _replaced(type_: pa.DataType, value: Any, old: Any, new: Any = None) -> Any:
     return by_distinct(lambda text, a, b: text.replace(a, b) if a else text, type_, value, old, new)
 
 
-def _place(wanted: str, text: str, start: int = 1) -> int:
+def _index(substring: str, text: str, start: int = 1) -> int:
     """Returns the first position, from `start` on and counted from 1, or 0 if there is none. The empty text is at
     position 1."""
     if start < 1:
         return 0
-    return text.find(wanted, start - 1) + 1 if wanted else 1
+    return text.find(substring, start - 1) + 1 if substring else 1
 
 
-def _located(type_: pa.DataType, wanted: Any, text: Any, start: Any = None) -> Any:
+def _located(type_: pa.DataType, substring: Any, text: Any, start: Any = None) -> Any:
     """Returns LOCATE. If the start is NULL, the result is 0 for all texts."""
     if start is None:
-        return by_distinct(_place, type_, wanted, text)
-    return pc.if_else(pc.is_valid(start), by_distinct(_place, type_, wanted, text, start), pa.scalar(0, type_))
+        return by_distinct(_index, type_, substring, text)
+    return pc.if_else(pc.is_valid(start), by_distinct(_index, type_, substring, text, start), pa.scalar(0, type_))
 
 
-def _part(text: str, mark: str, number: int) -> str | None:
+def _split_part(text: str, delimiter: str, number: int) -> str | None:
     """Returns SPLIT_PART. Number 0 gives None, where Spark fails."""
-    parts = text.split(mark) if mark else [text]
+    parts = text.split(delimiter) if delimiter else [text]
     if number == 0:
         return None
     place = number - 1 if number > 0 else len(parts) + number
@@ -101,22 +101,22 @@ def _part(text: str, mark: str, number: int) -> str | None:
 
 
 def _padding(left: bool) -> Callable[..., str]:
-    def padded(text: str, width: int, signs: str = " ") -> str:
+    def padded(text: str, width: int, characters: str = " ") -> str:
         missing = width - len(text)
-        if missing <= 0 or not signs:
+        if missing <= 0 or not characters:
             return text[: max(width, 0)]
-        added = (signs * (missing // len(signs) + 1))[:missing]
+        added = (characters * (missing // len(characters) + 1))[:missing]
         return added + text if left else text + added
 
     return padded
 
 
-def _limited(name: str, place: int) -> Callable[[Sequence[str], Sequence[Any]], str]:
+def _limited(name: str, position: int) -> Callable[[Sequence[str], Sequence[Any]], str]:
     """Returns the type function of a string whose length is limited by a constant."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
-        if values[place] is not None and values[place] > LONGEST:
-            raise PlanError(f"{name} makes at most {LONGEST} characters of each row, not {values[place]}")
+        if values[position] is not None and values[position] > LONGEST:
+            raise PlanError(f"{name} makes at most {LONGEST} characters of each row, not {values[position]}")
         return "string"
 
     return gives
@@ -130,10 +130,10 @@ def _translated(text: str, old: str, new: str) -> str:
 
 
 def _joined(type_: pa.DataType, separator: Any, *values: Any) -> Any:
-    def join(mark: pa.Array, *texts: pa.Array) -> pa.Array:
-        known = reduce(pc.or_, map(pc.is_valid, texts), pa.repeat(False, len(mark)))
+    def join(delimiter: pa.Array, *texts: pa.Array) -> pa.Array:
+        known = reduce(pc.or_, map(pc.is_valid, texts), pa.repeat(False, len(delimiter)))
         first = pc.if_else(known, texts[0] if texts else pa.scalar(None, type_), "")  # Arrow drops rows with only NULLs
-        return pc.binary_join_element_wise(first, *texts[1:], mark, null_handling="skip")
+        return pc.binary_join_element_wise(first, *texts[1:], delimiter, null_handling="skip")
 
     return on_arrays(join, separator, *values)
 
@@ -187,7 +187,7 @@ TABLE = (
         "split_part",
         "string string int32",
         "string",
-        each(_part),
+        each(_split_part),
         null="part 0",
         note="A part that is not there is the empty text.",
     ),

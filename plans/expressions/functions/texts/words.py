@@ -36,29 +36,30 @@ def _soundex(text: str) -> str:
     return code.ljust(4, "0")
 
 
-def _upper(sign: str) -> str:
-    return sign.upper() if sign.isascii() else sign
+def _upper(character: str) -> str:
+    return character.upper() if character.isascii() else character
 
 
-def _distance(left: str, right: str, most: int | None = None) -> int:
+def _distance(left: str, right: str, limit: int | None = None) -> int:
     """Returns the least number of insertions, deletions and replacements of characters, or -1 if it is more than
-    `most`."""
+    `limit`."""
     row = list(range(len(right) + 1))
     for place, sign in enumerate(left, 1):
         before, row[0] = row[0], place
         for at, other in enumerate(right, 1):
             before, row[at] = row[at], min(row[at] + 1, row[at - 1] + 1, before + (sign != other))
-    return row[-1] if most is None or row[-1] <= most else -1
+    return row[-1] if limit is None or row[-1] <= limit else -1
 
 
 def _titled(text: str) -> str:
     return " ".join(word[:1].title() + word.lower()[len(word[:1].lower()) :] for word in text.split(" "))
 
 
-def _titled_words(text: str, signs: str | None = None) -> str:
-    """Returns the text with words capitalized. Words end at the characters in `signs`, by default at all but letters
-    and digits."""
-    words = _WORD if signs is None else re.compile(f"[^{re.escape(signs)}]+" if signs else ".+", re.DOTALL)
+def _titled_words(text: str, delimiters: str | None = None) -> str:
+    """Returns the text with words capitalized. Words end at the characters in `delimiters`, by default at all but
+    letters and digits."""
+    pattern = f"[^{re.escape(delimiters)}]+" if delimiters else ".+"
+    words = _WORD if delimiters is None else re.compile(pattern, re.DOTALL)
     return words.sub(lambda word: word[0][:1].upper() + word[0][1:].lower(), text)
 
 
@@ -77,13 +78,13 @@ def _sliced(text: str, start: int, count: int = 2**31 - 1) -> str:
     return text[max(first, 0) : max(until, 0)] if until > first else ""
 
 
-def _before(text: str, mark: str, count: int) -> str:
+def _before(text: str, delimiter: str, count: int) -> str:
     """Returns SUBSTRING_INDEX: the text before the count-th mark, or, for a negative count, the text after it from the
     end."""
-    if not mark or not count:
+    if not delimiter or not count:
         return ""
-    parts = text.split(mark)
-    return mark.join(parts[:count] if count > 0 else parts[count:])
+    parts = text.split(delimiter)
+    return delimiter.join(parts[:count] if count > 0 else parts[count:])
 
 
 def _in_set(text: str, listed: str) -> int:
@@ -93,10 +94,10 @@ def _in_set(text: str, listed: str) -> int:
     return parts.index(text) + 1 if text in parts else 0
 
 
-def _nth(text: str, mark: str, place: int) -> str | None:
+def _nth(text: str, delimiter: str, position: int) -> str | None:
     """Returns Flink's SPLIT_INDEX: the part at a position that counts from 0, or None if there is none."""
-    parts = text.split(mark) if mark else [text]
-    return parts[place] if 0 <= place < len(parts) else None
+    parts = text.split(delimiter) if delimiter else [text]
+    return parts[position] if 0 <= position < len(parts) else None
 
 
 def _luhn(text: str) -> bool:

@@ -22,7 +22,7 @@ from plans.frontends.sessions import behind
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
 from plans.frontends.sql.groups.groupings import Grouping
 from plans.frontends.sql.groups.ordered import OrderedCall, check_accuracy, ordered_call
-from plans.frontends.sql.relations.sessions import Session, asked, is_session, session_of
+from plans.frontends.sql.relations.sessions import Session, is_session, session_of, session_part
 from plans.frontends.sql.scalars.interval import SESSION_WINDOW
 from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
 from plans.frontends.sql.text.made import nodes
@@ -57,13 +57,13 @@ def _keep_constants_apart(scope: Scope) -> None:
 class Groups:
     """The groups of a SELECT under construction: its rows, with a column per key and per argument of an aggregate.
 
-    `beside` is the scope of expressions over aggregates: subqueries in them are joined with the groups, not with the
-    rows.
+    `aggregate_scope` is the scope of expressions over aggregates: subqueries in them are joined with the groups, not
+    with the rows.
     """
 
     def __init__(self, node: exp.Select, scope: Scope, grouping: Grouping) -> None:
         self.scope, self.grouping = scope, grouping
-        self.beside = replace(scope, frame=Frame(scope.frame.names))
+        self.aggregate_scope = replace(scope, frame=Frame(scope.frame.names))
         self.columns: dict[str, Expr] = {}
         self.keys: dict[Expr, str] = {}
         self.calls: dict[tuple[object, ...], Aggregate] = {}
@@ -77,7 +77,7 @@ class Groups:
             if is_session(value_of(item)):
                 hint = "write a query for each grouping"
                 raise scope.text.error("a session in GROUPING SETS, ROLLUP or CUBE is not supported", item, hint)
-            self._one_of_several(scalar(value_of(item), scope))
+            self._add_absent_key(scalar(value_of(item), scope))
         for item in grouping.items:
             if next(aggregates(item), None) is not None:
                 raise scope.text.error("GROUP BY an aggregate is not possible", item, "group by columns of the tables")
@@ -121,7 +121,7 @@ class Groups:
 
     def _of_session(self, node: exp.Expression) -> Expr | None:
         """Returns the start or end of a session, or None if a node is neither."""
-        word = asked(node)
+        word = session_part(node)
         if not word or self.session is None:
             return None
         called = node.this if isinstance(node, exp.Dot) else node
@@ -138,7 +138,7 @@ class Groups:
             raise PlanError(message, hint="write session_window.start or session_window.end")
         return struct([self.session.key, end], ["start", "end"])
 
-    def _one_of_several(self, expr: Expr) -> None:
+    def _add_absent_key(self, expr: Expr) -> None:
         """Records that another grouping of the query has this key: here it is NULL outside of aggregates, unless it is
         a key here, too. The rows have it as a column, so that they are equal for all groupings."""
         self._column(expr, split(expr.value)[1] if expr.op == "col" else "key")
@@ -154,7 +154,7 @@ class Groups:
         """Returns an expression over keys and aggregates."""
         called = {id(part): self._call(part) for part in list(aggregates(node))}
 
-        def of(part: exp.Expression) -> Expr | None:
+        def special(part: exp.Expression) -> Expr | None:
             found = meaning(part) if meaning is not None else None
             if found is not None:
                 return found
@@ -167,7 +167,7 @@ class Groups:
                 return called.get(id(part)) or self._call(part)
             return None
 
-        made = replaced(scalar(node, self.beside, of), self.known())
+        made = replaced(scalar(node, self.aggregate_scope, special), self.known())
         self._check(made, node)
         return replaced(made, self.known())
 
@@ -203,11 +203,11 @@ class Groups:
         flagged = (inner.this if isinstance(inner, exp.WithinGroup) else inner).args.get("own")
         if function is None:
             raise text.error(f"FILTER behind {spelling(text.text, inner)} is not supported", node)
-        meant = _OWN.get(function, function) if flagged else function
+        resolved = _OWN.get(function, function) if flagged else function
         ordered = ordered_call(inner, text, isinstance(node if where is None else node.this, exp.IgnoreNulls))
         if ordered is not None:
             conditions = [] if where is None else [where]
-            return text.guarded(node, partial(self._ordered, meant, ordered, conditions))
+            return text.guarded(node, partial(self._ordered, resolved, ordered, conditions))
         if isinstance(inner, exp.WithinGroup) and function == "mode":  # MODE() WITHIN GROUP (ORDER BY x)
             order = inner.expression.expressions
             if len(order) != 1 or order[0].args.get("desc") or inner.this.this is not None:
@@ -227,8 +227,8 @@ class Groups:
         text.check_arguments(inner, _CARRIED, word)
         check_accuracy(inner, text, word)
         takes = 2 if function.startswith(("covar", "corr", "regr")) else PICKED.get(function, (1, True))[0]
-        own = NAMED.get(function)
-        takes = len(own.lift.takes) if isinstance(own, UserAggregate) else takes
+        registered = NAMED.get(function)
+        takes = len(registered.lift.takes) if isinstance(registered, UserAggregate) else takes
         if len(given) < takes:
             raise text.error(f"{word} lacks an argument", node)
         if len(given) > takes and function != "count":
@@ -247,7 +247,7 @@ class Groups:
             conditions, given = [*conditions, *given], []
         if star:
             given = []
-        return text.guarded(node, partial(self._add, meant, given, distinct, conditions))
+        return text.guarded(node, partial(self._add, resolved, given, distinct, conditions))
 
     def _add(
         self, function: str, given: list[exp.Expression], distinct: bool, conditions: list[exp.Expression]
@@ -296,7 +296,7 @@ class Groups:
         if self.session is not None:
             raise PlanError(f"{given.function.upper()} of a session is not supported", hint="pick from SESSION in FROM")
         if given not in self.picks:
-            self.picks[given] = self.beside.frame.names.alias(given.function)
+            self.picks[given] = self.aggregate_scope.frame.names.alias(given.function)
         return col(f"{self.picks[given]}.{VALUE}", given.values[0].type)
 
     def _argument(self, node: exp.Expression) -> Expr:
@@ -309,9 +309,9 @@ class Groups:
 
     def relation(self, outputs: Outputs, having: Expr | None) -> Group | Query:
         """Returns the groups, joined with the sources of subqueries over aggregates."""
-        if not self.beside.frame.sources and not self.picks:
+        if not self.aggregate_scope.frame.sources and not self.picks:
             return self._group(outputs, having)
-        text, frame = self.scope.text.text, self.beside.frame
+        text, frame = self.scope.text.text, self.aggregate_scope.frame
         columns = [(name, col(name, type_)) for name, type_ in self.names.items()]
         source = frame.derived(self._group(tuple(columns), None), "groups")
         names = {expr: source.qualified(name) for name, expr in columns}

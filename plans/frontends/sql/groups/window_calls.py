@@ -108,21 +108,21 @@ def _replace(node: exp.Select, calls: list[exp.Expression], text: Text) -> None:
         hint = "group by one of them, and by the other around the query"
         raise text.error("two windows of time in one SELECT are not supported", other, hint)
     window, place, parts = found[0], extent(calls[0]), list(_own(node))
-    whole: exp.Expression = exp.Column(this=exp.to_identifier(WINDOW.lower()))
+    value: exp.Expression = exp.Column(this=exp.to_identifier(WINDOW.lower()))
     if window.count == 1:
-        whole = window.struct()
+        value = window.struct()
     elif node.args.get("from_") is not None:
         alias = exp.TableAlias(this=exp.to_identifier(WINDOW.lower()))
         node.append("joins", exp.Join(this=exp.Unnest(expressions=[window.array()], alias=alias)))
     grouped = node.args.get("group")
     for part in parts:
-        asked = _asked(part)
-        if asked is None:
+        name = _part_of(part)
+        if name is None:
             continue
         key = window.count == 1 and grouped is not None and part.parent is grouped
-        made: exp.Expression = window.first(0) if key else _part(window, whole, asked)
+        made: exp.Expression = window.first(0) if key else _part(window, value, name)
         if part.parent is node:
-            made = exp.Alias(this=made, alias=exp.to_identifier(asked or WINDOW.lower()))
+            made = exp.Alias(this=made, alias=exp.to_identifier(name or WINDOW.lower()))
         part.replace(made)
     node.where(is_known(window.time), copy=False)
     for one in node.walk():
@@ -130,22 +130,22 @@ def _replace(node: exp.Select, calls: list[exp.Expression], text: Text) -> None:
             one.meta["span"] = place
 
 
-def _part(window: _Window, whole: exp.Expression, asked: str) -> exp.Expression:
+def _part(window: _Window, value: exp.Expression, part: str) -> exp.Expression:
     """Returns a window, or a part of it, as a value."""
-    if not asked:
-        return whole.copy()
-    if asked == WINDOW_TIME:  # the last moment in the window
-        return shifted(_part(window, whole, "end"), -1)
+    if not part:
+        return value.copy()
+    if part == WINDOW_TIME:  # the last moment in the window
+        return shifted(_part(window, value, "end"), -1)
     if window.count == 1:
-        return window.first(0) if asked == "start" else shifted(window.first(0), window.size)
-    return exp.Dot(this=whole.copy(), expression=exp.to_identifier(asked))
+        return window.first(0) if part == "start" else shifted(window.first(0), window.size)
+    return exp.Dot(this=value.copy(), expression=exp.to_identifier(part))
 
 
-def _asked(node: exp.Expression) -> str | None:
+def _part_of(node: exp.Expression) -> str | None:
     """Returns the part of the window that a node reads, '' for the whole window; None if it reads none."""
     if isinstance(node, exp.Anonymous) and node.name.upper() == WINDOW_TIME and len(node.expressions) == 1:
-        return WINDOW_TIME if _asked(node.expressions[0]) == "" else None
-    if isinstance(node, exp.Dot) and _asked(node.this) == "" and node.name.lower() in _PARTS:
+        return WINDOW_TIME if _part_of(node.expressions[0]) == "" else None
+    if isinstance(node, exp.Dot) and _part_of(node.this) == "" and node.name.lower() in _PARTS:
         return node.name.lower()
     if isinstance(node, exp.Column) and node.table.upper() == WINDOW and node.name.lower() in _PARTS:
         return node.name.lower()

@@ -21,7 +21,7 @@ from plans.frontends.sql.relations.unnest import add_generated, is_generator
 from plans.frontends.sql.relations.windows import is_windows, query_of
 from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, kept, one_source
 from plans.frontends.sql.shape import conjuncts, flat, joins_of, tables_in, unwrapped
-from plans.frontends.sql.subqueries import of_whole, subquery, tied
+from plans.frontends.sql.subqueries import decorrelated, scalar_aggregates, subquery
 from plans.frontends.sql.text.place import NO_TABLE, extent, spelling
 from plans.frontends.sql.values import scalar
 from plans.queries.algebra import Query, SetOperation, Source
@@ -87,7 +87,7 @@ def add_relation(node: exp.Expression, scope: Scope) -> None:
 def _add_sessions(node: exp.Table, scope: Scope) -> None:
     """Adds the rows of a table with their sessions."""
     table, columns, gap = scope.text.guarded(node, partial(arguments_of, node))
-    inner = scope.apart()
+    inner = scope.new_side()
     add_relation(table, inner)
     source = one_source(inner.frame, inner.relations, scope)
     shown = tuple((name, expr) for _, name, expr in inner.visible())
@@ -100,7 +100,7 @@ def _add_pivoted(node: exp.Expression, scope: Scope) -> None:
     """Adds the result of PIVOT or UNPIVOT of a table or subquery."""
     (pivot,), rows = node.args["pivots"], node.copy()
     rows.set("pivots", None)
-    probe = scope.apart()
+    probe = scope.new_side()
     add_relation(rows.copy(), probe)
     names = [name for _, name, _ in probe.visible()]
     listed(pivot, names, scope)
@@ -168,7 +168,7 @@ def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: ex
         inside, wanted = replace(scope, ctes=visible), {"unique": not names}
         if flat(body):
             wanted |= {"typed": bool(body.args.get("distinct"))}
-            frame = scope.reading.flatten(body, inside, wish=name, apart=True, **wanted)
+            frame = scope.reading.flatten(body, inside, wish=name, new_frame=True, **wanted)
             known[key] = body, kept(frame, name, body, scope)
         else:
             known[key] = body, scope.reading.read(body, inside, **wanted)
@@ -226,7 +226,7 @@ def add_join(join: exp.Join, scope: Scope) -> None:
     if kind in _OUTER:
         _add_outer(join, kind, method, written, scope)
         return
-    other = scope.apart() if kind == "SEMI" else scope.side()
+    other = scope.new_side() if kind == "SEMI" else scope.side()
     add_relation(join.this, other)
     if kind == "SEMI":
         _semi_join(other, scope)
@@ -258,10 +258,10 @@ def _add_lateral(join: exp.Join, kind: str, written: list[exp.Expression], scope
     sub = subquery(lateral.this, scope)
     frame, found = sub.frame, sub.relation
     if frame is not None and (kind == "LEFT" or frame.distinct):
-        found = tied(frame.query(text.text, frame.outputs, frame.distinct), lateral, scope)
+        found = decorrelated(frame.query(text.text, frame.outputs, frame.distinct), lateral, scope)
     source, pairs = None, [] if frame is None else list(frame.outputs)
     if found is not None and found.ties and found.whole:
-        source, values = text.guarded(lateral, partial(of_whole, found, scope.frame))
+        source, values = text.guarded(lateral, partial(scalar_aggregates, found, scope.frame))
         pairs = [(name, value) for name, value in zip(found.names, values, strict=True)]
     elif found is not None:
         source = scope.frame.derived(found.relation, "lateral")
@@ -291,7 +291,7 @@ def _add_lateral(join: exp.Join, kind: str, written: list[exp.Expression], scope
 
 def _add_right(join: exp.Join, kind: str, method: str, written: list[exp.Expression], scope: Scope) -> None:
     """Adds a SEMI or ANTI JOIN that keeps rows of its right side, as one that keeps rows of its left side."""
-    frame, left, right = scope.frame, scope.side(), scope.apart()
+    frame, left, right = scope.frame, scope.side(), scope.new_side()
     left.relations, left.order = scope.relations, scope.order
     add_relation(join.this, right)
     source = one_source(frame, left.relations, scope)
@@ -322,7 +322,7 @@ def _add_joined(node: exp.Expression, scope: Scope) -> None:
     first, joins = node.copy(), node.args["joins"]
     first.set("joins", None)
     padded = any((join.side or "").upper() in ("RIGHT", "FULL") for join in joins_of(node))
-    inside = scope.apart() if padded and scope.frame.sources else scope
+    inside = scope.new_side() if padded and scope.frame.sources else scope
     add_relation(first, inside)
     for join in joins:
         add_join(join, inside)
@@ -334,7 +334,7 @@ def _add_joined(node: exp.Expression, scope: Scope) -> None:
 def _merge(join: exp.Join, kind: str, method: str, left: Scope, right: Scope) -> None:
     """Adds the right side of a join to the scope of the left one; USING and NATURAL merge columns."""
     if method == "NATURAL":
-        names = [name for name in dict.fromkeys(s for _, s, _ in left.visible()) if right.having(name)]
+        names = [name for name in dict.fromkeys(s for _, s, _ in left.visible()) if right.columns_named(name)]
     else:
         names = [identifier.name for identifier in join.args.get("using") or ()]
     merged = []
@@ -352,7 +352,7 @@ def _merge(join: exp.Join, kind: str, method: str, left: Scope, right: Scope) ->
 def _using(name: str, left: Scope, right: Scope, join: exp.Join) -> tuple[tuple[Relation, Expr], tuple[Relation, Expr]]:
     """Returns the two columns of a USING name, each with the relation that shows it. Afterwards only the left one is
     shown."""
-    ours, theirs = left.having(name), right.having(name)
+    ours, theirs = left.columns_named(name), right.columns_named(name)
     if not ours or not theirs:
         raise left.text.error(f"USING({name}): both sides of the join must have this column", join)
     if len(ours) > 1 or len(theirs) > 1:
@@ -366,7 +366,7 @@ def _add_outer(join: exp.Join, kind: str, method: str, written: list[exp.Express
     frame = scope.frame
     if kind in ("RIGHT", "FULL"):
         left = one_source(frame, scope.relations, scope)
-    inner = scope.apart()
+    inner = scope.new_side()
     add_relation(join.this, inner)
     right = one_source(inner.frame, inner.relations, scope)
     on = _outer_condition(join, kind, method, scope, inner, written)
@@ -390,7 +390,7 @@ def _add_asof(
         raise scope.text.error(message, nearest, hint)
     left = one_source(frame, scope.relations, scope)
     at = None if moment is None else scalar(moment, scope)
-    inner, table = scope.apart(), join.this.copy()
+    inner, table = scope.new_side(), join.this.copy()
     table.set("version", None if moment is not None else table.args.get("version"))
     add_relation(table, inner)
     right = one_source(inner.frame, inner.relations, scope)

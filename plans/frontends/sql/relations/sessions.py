@@ -94,7 +94,7 @@ def is_session(node: exp.Expression) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.upper() in SESSIONS
 
 
-def asked(node: exp.Expression) -> str:
+def session_part(node: exp.Expression) -> str:
     """Returns the function of a session that a node calls, or the part of Spark's struct `session_window` that it
     reads, or an empty string."""
     if is_session(node):
@@ -108,7 +108,7 @@ def asked(node: exp.Expression) -> str:
 
 def session_of(node: exp.Expression, read: Callable[[exp.Expression], Expr]) -> Session:
     """Returns the session of a call."""
-    name = asked(node)
+    name = session_part(node)
     if len(node.expressions) != 2:
         raise PlanError(f"{name} takes a timestamp and a gap, not {len(node.expressions)} arguments")
     time = read(node.expressions[0])

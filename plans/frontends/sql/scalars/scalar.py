@@ -23,7 +23,7 @@ from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.leaf import never
 from plans.expressions.macros.meanings import quotient, rest, whole_quotient
 from plans.expressions.macros.times import part_of
-from plans.expressions.names import NAMES, applied, meant
+from plans.expressions.names import NAMES, applied, find_function
 from plans.frontends.fields import element_of, field_of, struct
 from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING, as_moment, is_interval, shifted, tumbled
 from plans.frontends.sql.scalars.interval import value as length
@@ -101,9 +101,9 @@ def _value(node: Any, resolve: Resolve, text: str) -> Expr:
         plain = node.copy()
         plain.set("negate", None)
         return call("not", scalar(plain, resolve, text))
-    meant = resolve(node)
-    if meant is not None:
-        return meant
+    find_function = resolve(node)
+    if find_function is not None:
+        return find_function
     found = _scalar(node, resolve, text)
     known = _CARRIED | _CARRIED_BY.get(node.key, set())
     unknown = [name for name, value in node.args.items() if value not in (None, False, []) and name not in known]
@@ -224,7 +224,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
 
 def _called(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
     """Returns the call of a function by its name. Units of time are words."""
-    entry = meant(name, len(nodes))
+    entry = find_function(name, len(nodes))
     assert entry is not None
     args = []
     for node, kind in zip(nodes, entry.kinds(len(nodes)) or (), strict=True):

@@ -391,11 +391,11 @@ def _inner_first(tree: Any, *types: Any) -> list[Any]:
 
 def _is_parameter(node: Any) -> bool:
     """Returns whether a node is a parameter of an enclosing lambda."""
-    around = node.find_ancestor(exp.Lambda) if isinstance(node, exp.Identifier) else None
-    while around is not None:
-        if any(one.name.lower() == node.name.lower() for one in around.expressions):
+    lambda_ = node.find_ancestor(exp.Lambda) if isinstance(node, exp.Identifier) else None
+    while lambda_ is not None:
+        if any(one.name.lower() == node.name.lower() for one in lambda_.expressions):
             return True
-        around = around.find_ancestor(exp.Lambda)
+        lambda_ = lambda_.find_ancestor(exp.Lambda)
     return False
 
 
