@@ -421,9 +421,9 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 stage.check_counts(self.stages)
 
     def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters; bytes: ``live`` in use, ``reserved`` the high-water mark.
+        """Returns sizes and counters. ``live_bytes``: bytes in use. ``reserved_bytes``: the high-water mark.
 
-        They may be asked for while the deltas of a batch are read.
+        May be called while the deltas of a batch are read.
         """
         if not is_running(self._batch):
             self.ready()

@@ -62,7 +62,7 @@ class Analyzed:
 class Analysis:
     """The views in order, and the sources: relation name -> how to read it, and its columns.
 
-    ``lasting``: it depends on nothing but what ``remember`` looks at.
+    ``lasting``: the analysis depends only on inputs that ``remember`` stores with it.
     """
 
     views: tuple[Analyzed, ...]

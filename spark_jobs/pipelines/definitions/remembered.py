@@ -26,8 +26,8 @@ from spark_jobs.pipelines.inputs.given import Given
 
 
 def remember(session: Session, analysis: Analysis, texts: Texts, file: Path) -> None:
-    """Writes an analysis, and the texts that its definitions are from, to a file; deletes the file if it may not be
-    used again. An analysis that was read from it is there already."""
+    """Writes an analysis, with the texts of its definitions, to a file. Deletes the file if the analysis must not be
+    reused. Of an analysis that was read from the file, updates only the texts."""
     if analysis.views and all(view.relation is None for view in analysis.views):
         given = json.loads(file.read_bytes())
         if given["files"] != texts:
