@@ -188,8 +188,7 @@ class Recovery(Generic[E]):
             os.replace(path, path.with_name(path.name + ".damaged"))
         return Recovered(replay.done(), version, base, end, note)
 
-    # -- the start
-    # -------------------------------------------------------------------------------------------------------
+    # -- the start -----------------------------------------------------------------------------------------------------
 
     def _base(self) -> tuple[E, int, Any]:
         """Returns an engine from the newest complete snapshot, or an empty engine, with the number of its batch and its
@@ -217,8 +216,7 @@ class Recovery(Generic[E]):
             _warn(f"{reasons[0]}; it was rebuilt from the log")
         return self._kind.create(), 0, None
 
-    # -- the end
-    # ---------------------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------------------
 
     def _short(self, version: int, torn: str) -> str:
         """Returns the fault of a log that ends with batch ``version``, or an empty text.

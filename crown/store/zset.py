@@ -24,7 +24,7 @@ from crown.kernels.strings import NULL
 
 SECRET = secrets.randbits(62)
 """The seed of the hashes that net a batch. No order depends on it."""
-_FEW, _NARROW = 512, 4  # few narrow tuples are transposed column by column, in a quarter of NumPy's time
+_FEW, _NARROW = 512, 4  # many narrow tuples are transposed column by column, in a quarter of NumPy's time
 
 
 @dataclass(slots=True, eq=False)

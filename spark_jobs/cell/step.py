@@ -150,7 +150,8 @@ def _reader(step: Step) -> Reader:
 def _cell(step: Step, partition: int) -> int:
     """Returns the cell whose rows are in a partition of the stage. Raises :class:`CheckpointError` if it has none."""
     cells = step.grid.cells
-    cell = partition - step.first if cells > 1 else 0  # with one cell, Spark may put several cells into one partition
+    # A single cell ignores the partition number, because Spark may put several single cells into one partition.
+    cell = partition - step.first if cells > 1 else 0
     if not 0 <= cell < cells:
         raise _elsewhere(cell)
     return cell

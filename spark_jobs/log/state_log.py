@@ -77,8 +77,7 @@ class CellLog:
         """Returns the log of a cell of the operator that ``meta.json`` describes."""
         return cls(folder, meta["fingerprint"], meta["format"], json.dumps(meta["grid"], sort_keys=True))
 
-    # -- contents
-    # ---------------------------------------------------------------------------------------------------------
+    # -- contents ------------------------------------------------------------------------------------------------------
 
     def batches(self) -> list[int]:
         """Returns the numbers of the published deltas, ascending."""
