@@ -143,7 +143,7 @@ class WindowFunction:
             return False
         if self.function in ENDS:
             return not in_a_word(self.type)
-        return self.function in ("percentile", "percentile_disc", "max_by", "min_by")
+        return self.function in ("percentile", "percentile_trunc", "percentile_disc", "max_by", "min_by")
 
     @property
     def seen(self) -> WindowFunction:

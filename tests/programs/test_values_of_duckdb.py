@@ -113,8 +113,9 @@ def test_percentiles_of_decimals_have_the_last_digit_of_duckdb(digits: int) -> N
     shares = "[0.1, 0.2, 0.25, 0.3, 0.333, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]"
     query = f"SELECT k, quantile_cont(c, {shares}) AS q, median(c) AS m FROM t GROUP BY k"
     frames = f"SELECT k, c, quantile_cont(c, {shares}) OVER (PARTITION BY k) AS q FROM t"
+    running = f"SELECT k, c, quantile_cont(c, {shares}) OVER (PARTITION BY k ORDER BY c) AS q FROM t"
     tables, random = {"t": {"k": "int64", "c": f"decimal({digits},2)"}}, Random(digits)
-    drivers = [Driver(one, program(one, tables, dialect="duckdb"), tables) for one in (query, frames)]
+    drivers = [Driver(one, program(one, tables, dialect="duckdb"), tables) for one in (query, frames, running)]
     for _ in range(4):
         there = list(drivers[0].database.rows["t"].elements())
         gone = [(row, -1) for row in random.sample(there, len(there) // 3)]
