@@ -10,6 +10,8 @@ import pytest
 from tests.pages import blocks
 
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})(\w*)", re.MULTILINE)
+CODE = re.compile(r"^( *)(`{3,}).*?^\1\2`*$", re.MULTILINE | re.DOTALL)
+BOX = re.compile(r"(?:^ *>.*\n?)+", re.MULTILINE)
 
 
 def name(page: Path) -> str:
@@ -34,6 +36,14 @@ def test_no_block_of_code_is_overlooked(page: Path) -> None:
     kinds = {"", "python", "sh", "text", "sql", "json", "datalog", "motif"}
     others = {fence[2] for fence in FENCE.findall(text)} - kinds
     assert not others, "python and sh are run; other code is sql, json or text"
+
+
+@pytest.mark.parametrize("page", blocks.PAGES, ids=name)
+def test_a_box_is_one_paragraph_that_begins_with_its_kind(page: Path) -> None:
+    """Two boxes that lose the empty line between them become one, and so does a paragraph after a box."""
+    for box in BOX.findall(CODE.sub("", page.read_text())):
+        assert box.startswith("> **"), box
+        assert not re.search(r"^ *> *(>|$)", box, re.MULTILINE), box
 
 
 def test_a_wrong_answer_is_found() -> None:
