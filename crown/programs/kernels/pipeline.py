@@ -12,6 +12,7 @@ A plan is the words ``P_SOURCES`` ..., then the plans of the operators, whose pl
 from __future__ import annotations
 
 from crown.engine.kernels.layout import P_COLUMN, X_FILL
+from crown.expressions.kernels.decimals import SCRATCH
 from crown.expressions.kernels.evaluate import UNKNOWN
 from crown.kernels.arena import (
     H_BUDGET,
@@ -32,11 +33,12 @@ from crown.kernels.strings import code_of
 from crown.programs.kernels import feeds, tree
 from crown.programs.kernels import sources as of
 from crown.stages.kernels.groups import batch as group
+from crown.stages.kernels.groups import outputs
 
 (P_SOURCES, P_SOURCE0, P_IDENTITY, P_SECRET, P_FIXED, P_EVALUATION, P_TEXTS, P_TEXT0, P_CODES, P_FEEDS, P_FEED0,
  P_TAKEN, P_TREE, P_TAKES, P_TAKE0, P_TURNS, P_WORDS, P_NETS, P_PLACES, P_READ, P_READS, P_ROWS, P_AFTER, P_TABLE,
- P_GROUP, P_INPUT, P_EVENTS, P_KEYS, P_SUMS, P_CARRIED, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, P_WIDTH,
- PLAN) = range(37)  # fmt: skip
+ P_GROUP, P_INPUT, P_EVENTS, P_KEYS, P_SUMS, P_CARRIED, P_OUTPUTS, P_NAMED, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST,
+ P_ROW, P_WIDTH, PLAN) = range(39)  # fmt: skip
 """Words of a plan. How many sources there are, and where the first is; the numbers 0, 1, 2, ...; the secret of nets.
 Where in the memory the sources begin, behind what is scratch: first that of nets and groups, then that of expressions,
 which has a word for where it is. How many texts expressions name, where two words of each are listed, its first byte
@@ -46,9 +48,10 @@ buffer, or 0, how many relations it stores, and where the first is; where the tu
 what its rows weigh, or 0, and 1 if they are netted, by which of their words. Of what groups read of a core, how many
 columns there are, and where three words of each are: its word in the buffer, or -1, and then its only code, and the
 form; the block that they become, and where the feed is that makes events of them, or 0. Of a group stage its table, its
-plan, the block that it reads, that of its events, which columns of these are its keys, and the recipes of its sums and
-of those that rows carry. Of the message its template, or 0 words of that, its columns and the words of these, the words
-that a row takes, and the columns of what is delivered, unless it lies in the buffer of the core."""
+plan, the block that it reads, that of its events, which columns of these are its keys, the recipes of its sums and of
+those that rows carry, the plan of the columns that it computes, or 0, and the first of the texts that this names. Of
+the message its template, or 0 words of that, its columns and the words of these, the words that a row takes, and the
+columns of what is delivered, unless it lies in the buffer of the core."""
 (R_WHERE, R_HANDLES, R_SUMS, R_OUT, R_NEEDED, R_ROOM, R_MOST, R_FREE, R_TREE) = range(group.S_END, group.S_END + 9)
 R_SOURCE0 = R_TREE + tree.TREE
 """Words of a run, behind those of the batch of the group stage: where in the memory is what that works on; the words of
@@ -139,13 +142,27 @@ def _grouped(plan, dictionary, arena, memory, state):
         handles[0] = arena[H_ROOT]
         for i in range(n):
             where[i] = 0
-    all_of_it, none = beyond(memory, ZERO), beyond(memory, ZERO)
-    found = group.advance(
-        arena, plan[P_TABLE], does, beyond(plan, plan[P_IDENTITY]), state, strides, all_of_it, weights, n, all_of_it,
-        forms, all_of_it, dictionary, weights, 1, beyond(plan, plan[P_SUMS]), beyond(plan, plan[P_CARRIED]), none,
-        where, n, handles, none, none, False, beyond(memory, state[R_SUMS]), 2 * room * width,
-        beyond(memory, state[R_OUT]), 2 * room * (columns + 1),
-    )  # fmt: skip
+    rows, out = beyond(memory, state[R_SUMS]), beyond(memory, state[R_OUT])
+    every, none = beyond(memory, ZERO), beyond(memory, ZERO)
+    given, shown, hides, found = none, none, False, ZERO + group.VALUES
+    while found == group.VALUES:
+        found = group.advance(
+            arena, plan[P_TABLE], does, beyond(plan, plan[P_IDENTITY]), state, strides, every, weights, n, every,
+            forms, every, dictionary, weights, 1, beyond(plan, plan[P_SUMS]), beyond(plan, plan[P_CARRIED]), none,
+            where, n, handles, given, shown, hides, rows, 2 * room * width, out, 2 * room * (columns + 1),
+        )  # fmt: skip
+        if found == group.VALUES:
+            at = ZERO - 1
+            if plan[P_OUTPUTS] != 0:
+                texts, scratch = beyond(memory, plan[P_CODES] + plan[P_NAMED]), beyond(memory, plan[P_EVALUATION])
+                at = outputs.compute(
+                    arena, dictionary, beyond(plan, plan[P_OUTPUTS]), width, handles, state[group.S_GROUPS], rows,
+                    memory, state[R_OUT] + 2 * room * (columns + 1), texts, scratch, beyond(scratch, SCRATCH),
+                )  # fmt: skip
+            if at < 0:
+                return found
+            given, hides = beyond(memory, at), True
+            shown = beyond(memory, at + plan[plan[P_OUTPUTS] + outputs.O_COLUMNS] * 2 * state[group.S_GROUPS])
     if found != group.DONE:
         return found
     if state[group.S_AT] >= 0:

@@ -18,17 +18,28 @@ _LEAST_GROUPS = 1 << 12  # for which there is room; for more only if the batch b
 
 class Grouping:
     """What a call needs to know of a group ``stage``, and what it leaves of it; it reads block number ``read``, and its
-    events are block number ``events``."""
+    events are block number ``events``. ``registers``: the words that its expressions need for their registers."""
 
     def __init__(self, stage: Groups, operator: Operator, read: int, events: int) -> None:
         self.stage = stage
         self._operator, self._read, self._events = operator, read, events
         self._sums, self._columns = (int(operator.plan[at]) for at in (group_batch.P_SUMS, group_batch.P_COLUMNS))
 
+        outputs = operator.outputs
+        self._fixed = 0 if outputs is None else outputs.fixed
+        self._each = 2 * (self._sums + self._columns + 1) + (0 if outputs is None else outputs.words)
+        self.registers = 0 if outputs is None else outputs.program.register_words
+
     @property
     def scratch(self) -> int:
         """Returns how many words of scratch are needed."""
         return self._operator.scratch
+
+    @property
+    def pauses(self) -> bool:
+        """Returns True if Python has to help with each batch."""
+        pauses = int(self._operator.plan[group_batch.P_PAUSES])
+        return bool(pauses & ~(group_batch.PAUSE_SHOW if self._operator.outputs is not None else 0))
 
     def write(self, plan: Plan) -> None:
         """Writes what it is to a plan."""
@@ -37,12 +48,15 @@ class Grouping:
         head[kernels.P_INPUT], head[kernels.P_EVENTS] = self._read, self._events
         head[kernels.P_GROUP], head[kernels.P_KEYS] = plan.add(operator.plan), plan.add(operator.keys)
         head[kernels.P_SUMS], head[kernels.P_CARRIED] = plan.add(operator.sums), plan.add(operator.carried)
+        if operator.outputs is not None:
+            head[kernels.P_OUTPUTS] = plan.add(operator.outputs.plan)
+            head[kernels.P_NAMED] = plan.name_texts(operator.outputs.program.named)
 
     def make_room(self, rows: int, words: memoryview) -> int:
         """Returns the words of memory that a batch of so many rows takes; ``words``: those of the run, which get for
         how many groups that is room."""
         room = words[kernels.R_ROOM] = min(rows + 1, max(_LEAST_GROUPS, 2 * words[group_batch.S_GROUPS]))
-        return len(self._operator.keys) + 2 * (rows + 1) + 2 * (self._sums + self._columns + 1) * room
+        return len(self._operator.keys) + 2 * (rows + 1) + self._fixed + self._each * room
 
     def abandon(self, memory: np.ndarray, words: Sequence[int]) -> None:
         """Takes the groups that a run has touched out of it: it has come back before one of them was written."""

@@ -94,6 +94,8 @@ def _pipeline(running: ProgramRuntime, preparer: BatchPreparer, records: Records
     if stages and isinstance(stage := stages[0][1], Groups):
         number, _ = stages.pop(0)
         grouping, fed = _grouping(stage, number, blocks)
+        if joining is not None and grouping.pauses:
+            raise _NotNative("the groups have HAVING or columns without native form, or values in order")
         if joining is None and fed is not None:
             feeds.append(fed)
         elif fed is not None:

@@ -190,9 +190,10 @@ class Pipeline:
             self._grouping.write(plan)
             scratch = max(scratch, self._grouping.scratch)
         chosen = [source.chosen for source in self.sources if source.chosen is not None]
-        feeds = [*chosen, *self._feeds, *([] if after is None else [after])]
+        users = [*chosen, *self._feeds, *([] if after is None else [after])]
+        registers = [0 if self._grouping is None else self._grouping.registers, *(user.registers for user in users)]
         head[kernels.P_EVALUATION] = scratch
-        head[kernels.P_CODES] = scratch = scratch + SCRATCH + max((feed.registers for feed in feeds), default=0)
+        head[kernels.P_CODES] = scratch = scratch + SCRATCH + max(registers)
         self._scratch = head[kernels.P_FIXED] = scratch + plan.named + (of.ENDS + of.TEXT_WORDS if self._codes else 0)
         self._plan, self._texts = plan.written()
         self._small = len(template) + _SMALL * row + 2 * (len(columns) // 3) if len(template) else 0

@@ -14,6 +14,7 @@ from crown.stages.feeds import Fed, Reader
 from crown.stages.groups.addends import Addends
 from crown.stages.groups.far import Far
 from crown.stages.groups.form import Form
+from crown.stages.groups.outputs import Outputs
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Placed
 from crown.stages.kernels.groups import batch as kernels
@@ -80,6 +81,7 @@ class Operator(NamedTuple):
 
     ``fed``: how the rows of the source become events; None if they are the events. ``keys``: the key columns of the
     events. ``sums`` and ``carried``: the recipes of both. ``scratch``: its number of words.
+    ``outputs``: how a kernel computes columns and HAVING; None if there are none, or Python computes them.
     """
 
     fed: Fed | None
@@ -89,6 +91,7 @@ class Operator(NamedTuple):
     sums: np.ndarray
     carried: np.ndarray
     scratch: int
+    outputs: Outputs | None
 
 
 class Entry:

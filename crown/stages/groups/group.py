@@ -30,6 +30,7 @@ from crown.stages.groups.exported_sums import ImportedSums, exported_columns
 from crown.stages.groups.far import Far, FarParts
 from crown.stages.groups.form import Form
 from crown.stages.groups.multisets import Events, Multisets
+from crown.stages.groups.outputs import native_outputs
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout, Placed
 from crown.stages.kernels.groups import batch as kernels
@@ -154,8 +155,10 @@ class Groups(Stage):
             return fed
         if fed is not None and not fed.wide.isdisjoint(entry.key_rows.tolist()):
             return "a key is computed that has more than 18 digits"
-        sums, scratch = entry.sums.recipe, self._scratch.size
-        return Operator(fed, self._near.plan, self._table, entry.key_rows, sums, self._carried, scratch)
+        near, sums, scratch, outputs = self._near, entry.sums.recipe, self._scratch.size, None
+        if near.plan[kernels.P_PAUSES] & kernels.PAUSE_SHOW:
+            outputs = native_outputs(self.stage, near, self._rules, self._layout)
+        return Operator(fed, near.plan, self._table, entry.key_rows, sums, self._carried, scratch, outputs)
 
     @property
     def holds_far(self) -> bool:

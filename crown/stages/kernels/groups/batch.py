@@ -130,10 +130,10 @@ def _double(plan, o, rows, r, scratch):
 
 
 @device
-def _worked_out(arena, plan, o, handles, groups, rows, row, given, at, scratch, out, to):
+def work_out(arena, plan, o, width, handles, groups, rows, row, given, at, scratch, out, to):
     """Writes the codes of a column of groups, whose sums begin at ``rows[row]``, from ``out[to]`` on. Returns the
     number of a group whose value has none, or -1. ``given[at]``: where given values begin."""
-    kind, word, width = plan[o], plan[o + V_AT], plan[P_SUMS]
+    kind, word = plan[o], plan[o + V_AT]
     refused = -1
     if kind == KEY:
         for i in range(groups):
@@ -187,9 +187,9 @@ def _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch,
     for c in range(columns):
         o, place = P_HEAD + VALUE * c, c * stride
         at = plan[o + V_AT] * total if plan[o] == GIVEN else ZERO
-        known = _worked_out(arena, plan, o, handles, groups, rows, ZERO, given, at, scratch, out, place)
-        refused = _worked_out(
-            arena, plan, o, handles, groups, rows, after, given, at + groups, scratch, out, place + room
+        known = work_out(arena, plan, o, width, handles, groups, rows, ZERO, given, at, scratch, out, place)
+        refused = work_out(
+            arena, plan, o, width, handles, groups, rows, after, given, at + groups, scratch, out, place + room
         )
         if plan[o] == WIDE and max(known, refused) >= 0:
             return LONG
@@ -338,7 +338,7 @@ def present(arena, plan, handles, rows, given, shown, begun, scratch, out):
     for c in range(columns):
         o = P_HEAD + VALUE * c
         at = plan[o + V_AT] * groups if plan[o] == GIVEN else ZERO
-        long = _worked_out(arena, plan, o, handles, groups, rows, ZERO, given, at, scratch, out, c * groups)
+        long = work_out(arena, plan, o, plan[P_SUMS], handles, groups, rows, ZERO, given, at, scratch, out, c * groups)
         if plan[o] == WIDE and long >= 0:
             return -1
         _packed(out, c * groups, groups, flags, 0, c * m)
