@@ -150,18 +150,22 @@ def rows_of_cell(values, width, weights, masks, conditions, out_values, out_weig
 
 @kernel("words, words, int, int, int, words")
 def text_words(arena, values, across, down, n, columns):
+    """Calls ``words_of_texts`` with these arrays."""
+    return words_of_texts(words(arena), words(values), across, down, n, constants(columns), columns.size)
+
+
+@device
+def words_of_texts(arena, values, across, down, n, columns, last):
     """Returns how many words the texts of ``n`` tuples take in a message; -1 if a column has more than Arrow's offsets
-    can count. Arguments as for ``write_record``."""
-    last = columns.size
-    arena, values, columns = words(arena), words(values), constants(columns)
-    found = 0
+    can count. Arguments as for ``record``."""
+    found = ZERO
     for c in range(5, last, 3):
         if columns[c + 1] == TEXT:
-            total = 0
+            total = ZERO
             for i in range(n):
                 total += length_of(arena, values[columns[c] * across + i * down])
             if total > _MOST_BYTES:
-                return -1
+                return ZERO - 1
             found += (total + 7) >> 3
     return found
 

@@ -100,8 +100,8 @@ class Records:
 
     def native(self) -> tuple[np.ndarray, np.ndarray, int] | None:
         """Returns the arguments of the kernel ``record``: the message template, the columns, and the words of a row at
-        most. Returns None if there are texts or columns of parts, which a message alone cannot carry."""
-        return (self._template, self._places, self._row) if self._written and not self._texts else None
+        most, without its texts. Returns None if there are columns of parts, which a message alone cannot carry."""
+        return (self._template, self._places, self._row) if self._written else None
 
     def read(self, message: np.ndarray) -> pa.RecordBatch:
         """Returns the record batch of a message, over its memory."""

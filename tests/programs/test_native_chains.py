@@ -164,7 +164,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
             apply(both, batch, number % 6 != 5)
     if kind not in NOT_OF_DUCKDB:
         both.is_duckdbs()
-    assert both.asked[group_batch.DONE] + both.asked[kernels.MANY], both.asked
+    assert both.asked[group_batch.DONE] + both.asked[kernels.MESSAGE], both.asked
     apply(both, {table: changes for table, changes in both.database.everything(-1).items() if changes})
 
 
@@ -201,7 +201,7 @@ def test_a_text_that_needs_more_room_than_there_is_takes_the_steps() -> None:
     assert both.asked[kernels.BAD] == 1
     both.apply({"l": lines(10, 3, "z" * 60_000) + lines(20, 3, "y" * 70_000)})
     both.apply({"l": lines(30, 5, "w" * 60_000)})
-    assert both.asked[kernels.MANY] == 1
+    assert both.asked[kernels.MESSAGE] >= 1
     both.is_duckdbs()
 
 

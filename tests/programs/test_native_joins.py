@@ -28,6 +28,7 @@ TABLES = {
     "r": {"k": "int64", "b": "int32", "v": "int64", "d": "decimal(12,2)"},
     "s": {"b": "int32", "c": "int64", "f": "float64", "t": "date"},
 }
+TEXTS = {"u": {"k": "int64", "x": "string", "y": "string"}, "w": {"x": "string", "z": "binary"}}
 HOPS = "FROM g a, g b, g c WHERE a.dst = b.src AND b.dst = c.src"
 QUERIES = {
     "two tables": ("SELECT DISTINCT k, r.b, v, d, c, f, t FROM r, s WHERE r.b = s.b", TABLES),
@@ -53,6 +54,10 @@ QUERIES = {
     "duplicates of three": ("SELECT a.k, c.d FROM r a, s, r c WHERE a.b = s.b AND s.c = c.v", TABLES),
     "duplicates of hops": (f"SELECT a.src, c.dst {HOPS}", EDGES),
     "duplicates, computed": ("SELECT k + c AS x FROM r, s WHERE r.b = s.b AND v <= c", TABLES),
+    "texts": ("SELECT DISTINCT k, u.x, y, z FROM u, w WHERE u.x = w.x", TEXTS),
+    "texts that are compared": (
+        "SELECT k, y, z FROM u, w WHERE u.x = w.x AND (y = 'a text that is long' OR y IS NULL OR k > 5)", TEXTS,
+    ),
     "conditions over both": ("SELECT DISTINCT k, r.b, v, d, c, t FROM r, s WHERE r.b = s.b AND v < c", TABLES),
 }  # fmt: skip
 
@@ -62,7 +67,10 @@ def rows_of(table: str, random: Random) -> tuple[Any, ...]:
     if table == "g":
         row: tuple[Any, ...] = (random.randrange(5), random.randrange(5))
         return tuple(None if random.random() < 0.03 else value for value in row)
-    if table == "r":
+    if table in TEXTS:
+        texts = [random.choice(("", "short", "a text that is long", "ä" * 20)) for _ in range(2)]
+        row = (random.randrange(8), *texts) if table == "u" else (texts[0], texts[1].encode())
+    elif table == "r":
         row = (
             random.randrange(8),
             random.randrange(4),
@@ -80,7 +88,7 @@ def changes_of(both: Stepwise, table: str, random: Random, absent: bool) -> Chan
     gone = [(row, -1) for row in random.sample(there, random.randrange(len(there) // 2 + 1))]
     come = [(rows_of(table, random), random.choice((1, 1, 1, 2, 0))) for _ in range(random.choice((0, 1, 3, 30)))]
     if absent:
-        gone += [((99, *rows_of(table, random)[1:]), -1)] * random.randrange(2)
+        gone += [(("99" if table == "w" else 99, *rows_of(table, random)[1:]), -1)] * random.randrange(2)
     changes = gone + come
     random.shuffle(changes)
     return changes

@@ -25,7 +25,7 @@ from crown.kernels.arena import (
     H_WRAPPED,
     ZERO,
 )
-from crown.kernels.batches import record
+from crown.kernels.batches import record, words_of_texts
 from crown.kernels.context import Context
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import beyond, constants, words
@@ -336,16 +336,19 @@ def run(
     head, last = plan[P_HEAD], plan[P_LAST]
     if m > MOST_ROWS or head == 0:
         return MANY
-    needed = head + m * plan[P_ROW] + (last // 3) * (m // 64 + 2)
-    state[R_NEEDED] = needed
-    if needed > room:
-        return MESSAGE
-    values, across = beyond(memory, state[R_OUT]), m
+    values, across, columns = beyond(memory, state[R_OUT]), m, beyond(plan, plan[P_COLUMNS])
     weights = beyond(memory, state[R_OUT] + plan[P_WIDTH] * m)
     if plan[P_TREE] != 0 and plan[P_NETS] == 0 and plan[P_TABLE] == 0:  # they are all there is
         values, across = out, plan[P_TREE]
+    texts_of_rows = words_of_texts(dictionary, values, across, 1, m, columns, last)
+    if texts_of_rows < 0:
+        return MANY
+    needed = head + m * plan[P_ROW] + (last // 3) * (m // 64 + 2) + texts_of_rows
+    state[R_NEEDED] = needed
+    if needed > room:
+        return MESSAGE
     record(
         dictionary, octets, values, across, 1, weights, m, beyond(plan, plan[P_TEMPLATE]), head,
-        beyond(plan, plan[P_COLUMNS]), last, message, message_octets,
+        columns, last, message, message_octets,
     )  # fmt: skip
     return group.DONE
