@@ -127,8 +127,8 @@ class Database(
     def create_table(self, name: str, columns: Any) -> None:
         """Adds an empty table. ``columns``: as a schema has them for one table.
 
-        Raises PlanError for a name that is taken, and for columns that are none. Cost: all views are filled anew, as
-        from the rows of their tables; counters of ``stats`` begin anew.
+        Raises PlanError for a name that is taken, and for invalid columns. Cost: all views are filled again from the
+        rows of their tables; counters of ``stats`` are reset.
         """
         if not isinstance(name, str):
             raise PlanError(f"a table is called by a text, not by {name!r:.100}")
@@ -154,10 +154,10 @@ class Database(
         """Drops the views ``drop`` in their order, then registers ``views`` in theirs, in one step.
 
         It costs what one ``view`` or ``drop`` costs, and what the rows that they read cost the new stages. A
-        query may be a function: it is called with ``schema`` as it is then, and returns a relation. ``tables``: a
-        schema, of all tables that there shall be from then on. Those that are there with the same columns keep their
-        rows, and all others are empty; all views are filled anew. Raises what ``view`` and ``drop`` raise, and
-        PlanError for a view that stays and reads a table that does not; the database is as before then.
+        query may be a function: it is called with ``schema`` as it is then, and returns a relation. ``tables``: the
+        schema of all tables after the call. An existing table with the same columns keeps its rows, all other tables
+        are empty, and all views are filled again. Raises the errors of ``view`` and ``drop``, and PlanError if a view
+        that stays reads a table that is removed. After an error the database is unchanged.
         """
         if not isinstance(views, Mapping) or not isinstance(drop, Iterable) or isinstance(drop, str):
             raise CrownError("define takes a dict from names to queries, and drop= a list of names")

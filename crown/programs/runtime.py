@@ -52,7 +52,7 @@ from plans.search.shares import grids_of
 from plans.time.clock import reads_clock
 
 REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)
-"""What a stage raises that is as it was before; the last two are those of expressions."""
+"""The errors after which a stage is unchanged. The last two are raised by expressions."""
 
 
 class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make another one"):
@@ -147,10 +147,10 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     def transaction(
         self, given: PreparedBatch, wanted: Wanted = ALL, closing: Callable[[], None] | None = None
     ) -> Generator[Any, None, None]:
-        """Applies a batch while it is drawn, to all base tables and stages or to none; yields what is delivered.
+        """Applies a batch to all base tables and stages or to none, while the generator is consumed. Yields the output.
 
-        What it yields first is nothing: from then on closing it applies the batch without output. ``closing`` is called
-        when all is done. Whatever is raised, or thrown in, the batch is taken back.
+        The generator is started already: closing it applies the batch without output. ``closing`` is called when
+        everything is applied. If an error is raised, or thrown in, the batch is undone.
         """
         self.ready()
         batch = self._transaction(given, wanted, closing)
@@ -239,8 +239,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         """Yields what leaves of the nets of all stages, if no stage streams."""
 
     def fill(self, changes: Mapping[str, Any]) -> None:
-        """Applies rows that were there before, without deltas; they count as no changes, and counters begin anew. A
-        delete is that of a key that is remembered. O(changes + deltas of all stages)."""
+        """Applies existing rows without deltas. They do not count as changes, and counters are reset. A delete stands
+        for a tombstone. O(changes + deltas of all stages)."""
         with self.uninterrupted:
             for _ in self.transaction(replace(self.prepare(changes), fills=True), NOTHING):
                 raise AssertionError("no deltas were asked for")
@@ -248,18 +248,18 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self.batches -= 1
 
     def _open(self) -> None:
-        """Opens a batch, unless it is open: whatever stops it before it stands, it is taken back."""
+        """Opens a batch unless one is open. If an error interrupts the batch before it is committed, it is undone."""
         if not self.header[A.H_OPEN]:
             self.header[A.H_OPEN] = 1
             self.header[A.H_EPOCH] += 1
 
     def _end(self, changed: bool = True) -> None:
-        """Closes the open batch: it stands, is taken back, or has ``changed`` nothing."""
+        """Closes the open batch, which is committed or undone. ``changed`` is False if it has changed nothing."""
         self.header[A.H_OPEN] = 0
         self.header[A.H_EPOCH] -= not changed
 
     def _stand(self, given: PreparedBatch) -> None:
-        """Lets the open batch stand."""
+        """Commits the open batch."""
         if not given.fills:
             self.base_tables.tally(given)
         self._end()
@@ -285,7 +285,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 if self._rests(number, inputs):
                     nets[number] = self._nothing_of[number]
                     continue
-                if not given.passed:  # else a stage may be in the midst of it
+                if not given.passed:  # otherwise a stage may have applied a part of it
                     self._torn = False
                     self.uninterrupted.check()
                     self._torn = True
@@ -304,12 +304,12 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         return shifts
 
     def _rests(self, number: int, inputs: list[Zset]) -> bool:
-        """Returns True for a stage that is not even called: nothing comes in, and it does not count the batches."""
+        """Returns True for a stage that is skipped: it has no input changes, and does not count batches."""
         return self._resting[number] and not sum(map(CHANGES, inputs))
 
     def _roll_back(self, given: PreparedBatch, nets: Mapping[str | int, Zset], error: BaseException) -> None:
-        """Takes back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be
-        done."""
+        """Undoes the applied part of the batch that ``error`` stopped. Raises UnusableStateError if that is
+        impossible."""
         if not self.header[A.H_OPEN]:
             return  # it stands
         try:
@@ -330,7 +330,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     def undo(self, changes: Mapping[str, Any]) -> None:
         """Undoes the last batch, given what was applied.
 
-        Raises UnusableStateError if what it replaced is not known any more: after a batch that was taken back.
+        Raises UnusableStateError if the replaced rows are no longer known: after a batch that was undone.
         """
         self.ready()
         given = self._preparer.prepare(changes, strict=False, again=True)
@@ -389,7 +389,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
     @property
     def lost(self) -> bool:
-        """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
+        """Returns True while a batch is being applied, and forever after one that could not be undone."""
         return bool(self.header[A.H_OPEN])
 
     def ready(self) -> None:

@@ -69,9 +69,9 @@ class Tallies:
             self._others[number] = rows
 
     def counted(self, number: int, rows: Callable[[], Iterable[Zset]]) -> int:
-        """Returns how many rows a stage has; ``rows()`` are those, which are counted if that is not known yet.
+        """Returns the number of rows of a stage. Counts ``rows()`` if the number is not known yet.
 
-        The number is negative if it has left its word.
+        The number is negative if it has overflowed its word.
         """
         known = self.known(number)
         if known is None:

@@ -1,7 +1,7 @@
-"""The values of whole partitions in their order, which functions over frames without a bound on one side read.
+"""The ordered values of whole partitions, for functions over frames without a bound on one side.
 
-A frame from the first row on has all values of its partition but those behind it. So a change reads the rows behind it,
-and finds the value at a position among all others in a tree of values (``crown.stages.over.gathered``).
+A frame from the first row has all values of its partition except those after the frame. So a change reads the rows
+after it, and finds the value at a position among all others in a tree of values (``crown.stages.over.gathered``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Kept:
         self.trees = Partitions(part, table, [column.type for column in mine], keyed, spec)
 
     def has(self, codes: np.ndarray) -> np.ndarray:
-        """Returns which rows, int64[width, n], have a value."""
+        """Returns bool[n], True for rows, int64[width, n], that have a value."""
         found = codes[self._needed] != NULL
         return found if self._where is None else found & (codes[self._where] == 1)
 
@@ -55,19 +55,19 @@ class Kept:
         return Zset.of_columns(net.columns()[self._from][:, some], net.weights[some]).net()
 
     def change(self, net: Zset, done: np.ndarray) -> None:
-        """Adds copies of values; ``done`` says how far it got. O(log n) each. Raises MemoryBudgetError."""
+        """Adds copies of values. ``done`` receives the progress. O(log n) each. Raises MemoryBudgetError."""
         self.trees.change(net, lambda keys, weights: np.empty((len(weights), 0), np.int64), done, "of values")
 
     def find(self, codes: np.ndarray) -> np.ndarray:
-        """Returns the handles of the partitions of rows, int64[width, n]; 0 of one without values. O(1) each."""
+        """Returns the handles of the partitions of rows, int64[width, n]; 0 for one without values. O(1) each."""
         return self.trees.find(codes[self._from])
 
     def located(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns how many values are before those of rows, and how often these are there. O(log n) each."""
+        """Returns the number of values before those of rows, and the copies of the latter. O(log n) each."""
         return self.trees.located(self.find(codes), codes[self._from], len(self.trees.spec) // 4, EXACT)
 
     def at(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Returns the values (codes) at positions of partitions; NULL where there is none. O(log n) each."""
+        """Returns the values (codes) at positions of partitions; NULL if there is none. O(log n) each."""
         out = np.full(len(handles), NULL, np.int64)
         some = ((handles != 0) & (positions >= 0)).nonzero()[0]
         out[some] = self.trees.at(handles[some], positions[some], self._argument)

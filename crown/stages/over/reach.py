@@ -1,8 +1,8 @@
 """Finds the positions of the rows that a change can affect, and of the rows that their values depend on.
 
-What is said of a change holds for the tree as it is before a batch. Rows between two changes keep their distance, so
-the nearest change to a row is as far from it after the batch as before: if its frame holds a change at all, before or
-after, it is in reach of one.
+All positions refer to the tree before a batch. Rows between two changes keep their distance, so the nearest change to a
+row is as far from it after the batch as before: if its frame contains a change at all, before or after, the row is in
+reach of one.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The window stage: each row with the values of window functions over its partition, kept up to date.
+"""The window stage: maintains each row with the values of window functions over its partition.
 
-    net -> feed -> changes -> positions they reach -> values there before and after -> what differs
+    net -> feed -> changes -> positions that they reach -> values there before and after -> the difference
 
-All rows are kept in order, with exact sums, in a tree per partition. A change says which positions it reaches: some
-rows beside it, those whose frames hold its value, or all that are behind it. What several changes reach lies in
-intervals that do not meet; every change is inside of one. So what is outside of them has the values that it had, and
-the positions after the batch follow from those before it.
+All rows are stored in order, with exact sums, in a tree per partition. A change determines the positions that it
+reaches: some adjacent rows, the rows whose frames contain its value, or all later rows. The positions that several
+changes reach are disjoint intervals, and every change is inside of one. So values outside of the intervals do not
+change, and the positions after the batch follow from those before it.
 
-The order is that of values, never of codes, and ties are broken by the other columns, so that the result is a function
-of the data. DENSE_RANK is a count over a frame: of the rows up to the last peer that are the first of their peers.
+The order is that of values, never of codes, and the other columns break ties, so that the result is a function of the
+data. DENSE_RANK is a count over a frame: of the rows up to the last peer that are the first of their peers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SCANNED = 1 << 12
 
 
 class Over(InOrder, Stage):
-    """Runs an over stage; ``source``: the columns of what it reads."""
+    """Runs an over stage. ``source``: the columns that it reads."""
 
     def __init__(self, stage: OverStage, source: Sequence[Column], part: Part) -> None:
         counting = {one: replace(one, frame=RUNNING) for one in stage.functions if one.function == "dense_rank"}
@@ -94,10 +94,9 @@ class Over(InOrder, Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """Applies a batch. O(log n) per change, and what the rows cost whose values a change can change.
+        """Applies a batch. O(log n) per change, plus the cost of the rows whose values a change can change.
 
-        Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there, or a sum that leaves its
-        type.
+        Raises MemoryBudgetError, and ChangeError for a delete of an absent row, or for a sum that leaves its type.
         """
         net = self._given(nets)
         if not len(net):
@@ -110,8 +109,10 @@ class Over(InOrder, Stage):
         return self._part.whole(sorted_, partial(work, touched), self._change)
 
     def shifted(self, nets: Sequence[Zset], told: int) -> tuple[Zset, Shifts]:
-        """Applies a batch; returns what it does to the values of running functions: some rows by themselves, and
-        ranges that move alike (see ``crown.stages.running.shifts``). O(log n) per change. Raises as ``apply`` does."""
+        """Applies a batch. Returns the changes of the values of running functions: single rows, and ranges of rows that
+        move by the same amount (see ``crown.stages.running.shifts``). O(log n) per change. Raises the errors of
+        ``apply``.
+        """
 
         def work(net: Zset, done: np.ndarray) -> tuple[Zset, Shifts]:
             keys = np.ascontiguousarray(net.columns())
@@ -125,13 +126,13 @@ class Over(InOrder, Stage):
         return self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
 
     def _unfolded(self, net: Zset, done: np.ndarray) -> Zset:
-        """Adds rows; returns what that does to the values of all, of running functions."""
+        """Adds rows. Returns the changes of the values of all rows, for running functions."""
         keys = np.ascontiguousarray(net.columns())
         assert self._unfolding is not None, "all functions are running"
         return self._unfolding.delta(keys, net.weights, lambda sums: self._change(net, done, sums))
 
     def _written(self, here: Pieces) -> Zset:
-        """Returns rows with the values of running functions, as they are."""
+        """Returns rows with the present values of running functions."""
         if not len(here.handles):
             return Zset.empty(len(self.columns))
         if self._unfolding is not None:
@@ -140,8 +141,9 @@ class Over(InOrder, Stage):
         return Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))
 
     def _picked_anew(self, touched: Touched, net: Zset, done: np.ndarray) -> Zset:
-        """Adds rows, sorted as they are ``touched``; returns what that does to the values of all, of functions that
-        pick: each stretch is read, changed and read again."""
+        """Adds rows, sorted as they are ``touched``. Returns the changes of the values of all rows, for functions that
+        pick: each stretch is read, changed and read again.
+        """
         keys = np.ascontiguousarray(net.columns())
         sums = self._sums.of(keys, net.weights)[0]
         rows, signs = self._picks.replaced(touched, keys, net.weights, sums, self._shown, len(self.columns), done)
@@ -151,7 +153,7 @@ class Over(InOrder, Stage):
         return Zset.of_columns(rows, signs).net()
 
     def _valued_anew(self, touched: Touched, net: Zset, done: np.ndarray) -> Zset:
-        """Does as ``_picked_anew`` does, of functions that read frames: all is read, then changed, then read again."""
+        """Does the same as ``_picked_anew`` for functions that read frames: reads rows, changes them, reads again."""
         keys = np.ascontiguousarray(net.columns())
         old = self._valued(*touched.old)
         self._change(net, done)
@@ -162,13 +164,13 @@ class Over(InOrder, Stage):
         return Zset.of_columns(np.concatenate([old, new], axis=1), weights).net()
 
     def _made(self, touched: Touched, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the partitions that changes have made: handles, and from where to where their rows are."""
+        """Returns the partitions that changes have made: handles, and the start and the end positions of their rows."""
         made = np.unique(self._trees.find(keys[:, : touched.fresh]))
         made = made[made != 0]
         return made, np.zeros_like(made), self.sizes(made)
 
     def _change(self, net: Zset, done: np.ndarray, sums: np.ndarray | None = None) -> None:
-        """Adds rows, and with them the values that are kept: all, or none."""
+        """Adds rows, and the stored values of them: all, or none."""
         if not self._kept:
             self._add(net, done, sums)
             return
@@ -199,15 +201,15 @@ class Over(InOrder, Stage):
 
     @property
     def feed(self) -> Sequence[Column]:
-        """Returns the columns of the rows that it keeps."""
+        """Returns the columns of the stored rows."""
         return self._all
 
     def places(self, keys: np.ndarray) -> np.ndarray:
-        """Returns where rows are. O(log n) each."""
+        """Returns the places of rows. O(log n) each."""
         return self._trees.places(keys)
 
     def bounds(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> np.ndarray:
-        """Returns which places rows would have. O(log n) each."""
+        """Returns the places that rows would have. O(log n) each."""
         return self._trees.located(handles, keys, columns, mode)[0]
 
     # Values
@@ -227,7 +229,7 @@ class Over(InOrder, Stage):
         return out
 
     def _write_framed(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray, out: np.ndarray) -> None:
-        """Writes the columns of rows that are shown, and the functions that read frames."""
+        """Writes the output columns of rows, and the functions that read frames."""
         sizes = self.sizes(handles)
         firsts, ends = self._reach.around(handles, sizes, lows, highs)
         rows = self._stretches(handles, sizes, lows, highs, firsts, ends)
@@ -239,12 +241,13 @@ class Over(InOrder, Stage):
             out[column] = codes
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """Returns the handles of the partitions of rows; 0 where there is none. O(1) each."""
+        """Returns the handles of the partitions of rows; 0 if there is none. O(1) each."""
         return self._trees.find(keys)
 
     def page(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
-        """Returns the stage's rows at positions of partitions: codes, int64[columns, n]. O(log n) for each, and, of
-        functions that are not running, what their values cost."""
+        """Returns the stage's rows at positions of partitions: codes, int64[columns, n]. O(log n) for each, plus the
+        cost of the values of functions that are not running.
+        """
         if all(one.running for one in self.stage.functions):
             return self._running.rows(handles, lows, highs)[self._told]
         return self._valued(handles, lows, highs)
@@ -254,19 +257,19 @@ class Over(InOrder, Stage):
         return self._trees.copied(handles, firsts, ends, self._trees.unsummed)[0]
 
     def sizes(self, handles: np.ndarray) -> np.ndarray:
-        """Returns how many rows partitions have. O(1) each."""
+        """Returns the number of rows of partitions. O(1) each."""
         return self._trees.sizes(handles)
 
     def counted(self, handles: np.ndarray, positions: np.ndarray, where: str) -> np.ndarray:
-        """Returns how many rows that a filter has are before positions. O(log n) each."""
+        """Returns the number of rows before positions that pass a filter. O(log n) each."""
         return self._sums_before(handles, positions)[:, self._sums.counts[where]]
 
     def numbered(self, handles: np.ndarray, where: str, numbers: np.ndarray) -> np.ndarray:
-        """Returns the positions of rows by their numbers among those that a filter has. O(log n) each."""
+        """Returns the positions of rows from their numbers among the rows that pass a filter. O(log n) each."""
         return self._trees.numbered(handles, self._sums.counts[where], numbers)
 
     def _sums_before(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Returns the sums of what is before positions of partitions, int64[n, words]. O(log n) each."""
+        """Returns the sums of the rows before positions of partitions, int64[n, words]. O(log n) each."""
         return self._trees.copied(handles, positions, positions, self._sums.shape)[1]
 
     def _stretches(
@@ -278,8 +281,9 @@ class Over(InOrder, Stage):
         firsts: np.ndarray,
         ends: np.ndarray,
     ) -> Stretches:
-        """Returns the rows at positions ``firsts`` to ``ends`` of partitions, or some more; those at ``lows`` to
-        ``highs`` are wanted."""
+        """Returns the rows at positions ``firsts`` to ``ends`` of partitions, or some more. The values of the rows at
+        ``lows`` to ``highs`` are wanted.
+        """
         arena, k, shape = self._part.arena, self._trees.k, self._sums.shape
         firsts, ends = firsts.copy(), ends.copy()
         if self._trees.copies > len(self._trees):
@@ -312,14 +316,15 @@ class Over(InOrder, Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def mark_values(self) -> None:
-        """Marks the values of its rows as needed."""
+        """Marks every value in the dictionary that the rows reference."""
         super().mark_values()
         for kept in self._kept:
             kept.trees.mark_all()
 
     def check_invariants(self) -> None:
-        """Checks the invariants of its trees. AssertionError if one does not hold, or if other values are kept than
-        those of the rows."""
+        """Checks the invariants of its trees. Raises AssertionError if one does not hold, or if the stored values are
+        not those of the rows.
+        """
         super().check_invariants()
         every = [self.rows(handles, np.zeros_like(handles), self.sizes(handles)) for handles in self._trees.blocks()]
         for kept in self._kept:
@@ -329,7 +334,7 @@ class Over(InOrder, Stage):
             assert not len(Zset.gathered([*wanted, *there], kept.trees.width).net()), "values are not those of the rows"
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """Yields the rows in order, partition by partition; copies that have different values by themselves."""
+        """Yields the rows in order, partition by partition. Copies with different values are separate rows."""
         for handles in self._trees.blocks():
             sizes = self.sizes(handles)
             batch = np.cumsum(sizes) // _SCANNED
@@ -342,10 +347,9 @@ class Over(InOrder, Stage):
                 yield Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there.
+        """Returns the multiplicity of a row.
 
-        O(log n), and what the values of one row cost; O(result) where the stage orders by columns
-        that it does not show.
+        O(log n), plus the cost of the values of one row; O(result) if the stage orders by hidden columns.
         """
         if self.stage.hidden:
             return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())

@@ -1,7 +1,7 @@
 """Stretches: ranges of rows in partitions, for which window functions are computed.
 
-Of each partition a stretch of rows is there, each copy by itself: those whose values are wanted, and those that their
-frames reach. What lies outside of it is read row by row.
+A stretch has consecutive rows of a partition, each copy separately: the rows whose values are wanted, and the rows that
+their frames reach. Rows outside of it are read one by one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Pieces = list[tuple[np.ndarray, np.ndarray]]
 
 @dataclass(eq=False)
 class Stretches:
-    """Rows (codes, int64[width, m]) of partitions that have so many rows, ``sizes``.
+    """Rows (codes, int64[width, m]) of partitions. ``sizes``: the numbers of rows of the partitions.
 
-    Those of stretch ``i`` begin at ``starts[i]`` and are at the positions from ``firsts[i]`` on. ``wanted`` are those
-    whose values are asked for. ``heads`` and ``tails``, int64[stretches, words]: sums of what is before and behind.
-    What is not in a stretch is read by itself: ``at(stretches, positions)`` returns the rows (codes) at positions of
-    their partitions, ``numbered(stretches, word, numbers)`` the positions of rows by their numbers among those that a
-    word of the sums counts.
+    The rows of stretch ``i`` begin at ``starts[i]``, and have the positions from ``firsts[i]`` in the partition.
+    ``wanted``: the rows whose values are computed. ``heads`` and ``tails``, int64[stretches, words]: the sums of the
+    rows before and after a stretch. Rows outside of a stretch are read one by one: ``at(stretches, positions)``
+    returns the rows (codes) at positions of their partitions, ``numbered(stretches, word, numbers)`` the positions of
+    rows from their numbers among the rows that a word of the sums counts.
     """
 
     columns: np.ndarray
@@ -53,8 +53,9 @@ class Stretches:
 
 
 class Passed:
-    """The rows of partitions that a filter has: those for which column ``place`` is true, which a ``word`` of the sums
-    counts. A row that it has is known by its number among them, from 0."""
+    """The rows of partitions that pass a filter: column ``place`` is true, and a ``word`` of the sums counts them. Each
+    is identified by its number among them, from 0.
+    """
 
     def __init__(self, rows: Stretches, place: int, word: int) -> None:
         self._rows = rows

@@ -1,9 +1,9 @@
 """Cuts partitions at changed rows: between two cuts, the values of a running function move by the same amount.
 
-    changes -> the rows that are like them, and their peers -> cuts -> pieces between cuts -> what comes before each
+    changes -> the rows that are like them, and their peers -> cuts -> pieces between cuts -> the changes before each
 
-A change of a row moves the values of all rows behind it by what it adds: numbers by its copies, sums by its addends. So
-between two cuts all rows move alike, by the sum over the changes before them.
+A change of a row moves the values of all later rows: numbers by its copies, sums by its addends. So all rows between
+two cuts move by the same amount, the sum over the changes before them.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from crown.stages.running.values import Running
 
 @dataclass(eq=False)
 class Alike:
-    """Where the rows are that a result does not tell from changed ones, and their peers: ``words``, int64[words, n]
-    (see ``crown.stages.kernels.over.surveys``)."""
+    """The positions of the rows that a result does not distinguish from changed rows, and of their peers.
+
+    ``words``: int64[words, n], see ``crown.stages.kernels.over.surveys``.
+    """
 
     words: np.ndarray
 
     @property
     def peers(self) -> np.ndarray:
-        """Returns how many peers there are of each change."""
+        """Returns the number of peers of each change."""
         return np.asarray(self.words[surveys.END] - self.words[surveys.BEGIN])
 
     @staticmethod
     def of(running: Running, told: int, keys: np.ndarray) -> Alike:
-        """Returns the rows that a result does not tell from others, of which it has ``told`` columns of the order."""
+        """Returns the rows that a result with ``told`` columns of the order does not distinguish from ``keys``."""
         return Alike(running.trees.survey(keys, told, running.order))
 
     def once(self) -> Pieces:
-        """Returns where those are that are there, each once, by partition and position."""
+        """Returns the pieces of present rows, each once, by partition and position."""
         handles, lows, highs = self.words[: surveys.BEGIN]
         some = (lows < highs).nonzero()[0]
         if len(some) > 1:
@@ -46,9 +48,9 @@ class Alike:
         return Pieces(handles[some], lows[some], highs[some])
 
     def after(self, running: Running, told: int, keys: np.ndarray, weights: np.ndarray) -> Pieces:
-        """Returns where they are when changes have been made, each once; ``self`` is what they were before."""
+        """Returns the pieces after the changes, each once; ``self`` has those before."""
         handles, lows, highs = self.words[: surveys.BEGIN]
-        left = (highs - lows + weights > 0).nonzero()[0]  # others are gone, and so are those like them
+        left = (highs - lows + weights > 0).nonzero()[0]  # other rows are deleted, with all rows like them
         if not len(left):
             return Pieces(handles[left], lows[left], highs[left])
         if len(left) < len(weights):
@@ -65,16 +67,16 @@ class Pieces:
     highs: np.ndarray
 
     def __getitem__(self, some: np.ndarray) -> Pieces:
-        """Returns some of them."""
+        """Returns the selected pieces."""
         return Pieces(self.handles[some], self.lows[some], self.highs[some])
 
 
 class Cuts:
-    """The ``pieces`` between cuts, before the changes are made; ``changed``: the rows that the result does not tell
-    from the changed ones. Pieces begin and end at rows that stay.
+    """The ``pieces`` between cuts, before the changes are applied. Pieces begin and end at rows that stay.
 
-    ``number``: of each piece, a change in its partition. ``rows`` and ``ranks``: how many copies come before it, and
-    before its peers. ``added``: what comes to the sums of its rows, int64[n, words], by the unit of frames.
+    ``changed``: the rows that the result does not distinguish from the changed ones. ``number``: for each piece, a
+    change in its partition. ``rows`` and ``ranks``: the copies that are inserted before the piece, and before its
+    peers. ``added``: the change of the sums of its rows, int64[n, words], by the unit of frames.
     """
 
     def __init__(self, running: Running, changed: Alike, weights: np.ndarray, sums: np.ndarray) -> None:

@@ -1,11 +1,11 @@
-"""Slices: the rows whose running sum is on one side of a bound, kept up to date.
+"""Slices: maintains the rows whose running sum is on one side of a bound.
 
-    net -> feed -> the trees of partitions -> the runs of selected rows, before and after -> what differs
+    net -> feed -> the trees of partitions -> the runs of selected rows, before and after -> the difference
 
-All rows are kept in order, with exact sums; a row with a bound lies among them, and a tree knows its bound as it knows
-its sums. Which rows are selected is read off a tree, as runs of rows that lie side by side, before a batch changes it
-and after. What differs are the rows of one that are not in the other, so the rows whose sum a change moves are not
-looked at, only those that it moves across the bound.
+All rows are stored in order, with exact sums. A row with the bound is stored among them, and a tree has its bound as it
+has its sums. The selected rows are read from a tree as runs of adjacent rows, before and after a batch changes it. The
+stage outputs the difference. So a change reads only the rows that it moves across the bound, not all rows whose sums it
+moves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EVERY = Frame("rows", None, 0)
 
 @dataclass(eq=False)
 class _Runs:
-    """Selected rows: those at positions ``firsts`` to ``ends`` of trees, number ``of`` some."""
+    """Selected rows: positions ``firsts`` to ``ends`` of the trees with the numbers ``of``."""
 
     of: np.ndarray
     firsts: np.ndarray
@@ -53,8 +53,10 @@ class _Runs:
 
 
 def _rule(rule: Slice, sums: Sums, functions: Sequence[WindowFunction], bound: int) -> np.ndarray:
-    """Returns a slice as words for the kernel; ``functions``: the sums of all values, of those below 0, and of bounds,
-    which are in column ``bound``."""
+    """Returns a slice as words for the kernel.
+
+    ``functions``: the sums of all values, of negative values, and of bounds. ``bound``: the column of bounds.
+    """
     places = [sums.summed(one) for one in functions]
     (total, count), (fall, _), (bounds, number) = (
         ((place.start, place.stop - place.start), sums.rules[one.name].counted(sums.layout))
@@ -68,7 +70,7 @@ def _rule(rule: Slice, sums: Sums, functions: Sequence[WindowFunction], bound: i
 
 
 class Slices(InOrder, Stage):
-    """Runs a slice stage; ``source``: the columns of what it reads."""
+    """Runs a slice stage. ``source``: the columns that it reads."""
 
     def __init__(self, stage: SliceStage, source: Sequence[Column], part: Part) -> None:
         self.stage = stage
@@ -101,9 +103,9 @@ class Slices(InOrder, Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """Applies a batch. O(log n) per change, and O(1) per row that is selected or no longer is.
+        """Applies a batch. O(log n) per change, and O(1) per row that becomes selected or stops being selected.
 
-        Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there.
+        Raises MemoryBudgetError, and ChangeError for a delete of an absent row.
         """
         net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
         if not len(net):
@@ -114,8 +116,8 @@ class Slices(InOrder, Stage):
         self._trees.change(net, lambda keys, weights: self._sums.of(keys, weights)[0], done, "of a slice")
 
     def _changed(self, net: Zset, done: np.ndarray) -> Zset:
-        """Adds rows; returns what that does to the selected ones: of those whose values changed, by themselves, and
-        of all others between the ends of runs, as they lie after the batch."""
+        """Adds rows. Returns the change of the selected rows: for rows with changed values one by one, and for all
+        others between the ends of runs, at their positions after the batch."""
         rows = Zset(net.rows[:, : self._shown], np.ones(len(net), np.int64)).net()
         keys = np.zeros((len(self._all), len(rows)), np.int64)
         keys[: self._shown] = rows.columns()
@@ -161,25 +163,24 @@ class Slices(InOrder, Stage):
         return self._trees.row(of, runs.firsts), self._trees.row(of, runs.ends - 1)
 
     def _moved(self, handles: np.ndarray, of: np.ndarray, firsts: np.ndarray, lasts: np.ndarray) -> _Runs:
-        """Returns where rows from one to another one lie in trees, where these rows would be. O(log n) each."""
+        """Returns the runs of trees between rows ``firsts`` and ``lasts``, present or not. O(log n) each."""
         begins = self._trees.located(handles[of], firsts, self._ordered, FIRST)[0]
         ends = self._trees.located(handles[of], lasts, self._ordered, BEHIND)[0]
         order = np.argsort((of << _BITS) + begins, kind="stable")
         return _Runs(of[order], begins[order], ends[order])
 
     def _bounds(self, handles: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns from where to where the rows with values of the order are."""
+        """Returns the start and the end positions of the rows with these ORDER BY values."""
         one, other = (self._trees.located(handles, keys, 1, mode)[0] for mode in (FIRST, BEHIND))
         return one, other
 
     def _selected(self, runs: _Runs, of: np.ndarray, handles: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Returns whether the rows with values of the order are selected (bool[n])."""
+        """Returns bool[n], True if the rows with these ORDER BY values are selected."""
         begins, ends = self._bounds(handles, keys)
         return runs.hold(of, begins) & (begins < ends)
 
     def _between(self, handles: np.ndarray, old: _Runs, new: _Runs) -> Zset:
-        """Returns the rows in new runs of trees that are in no old one, less those of old ones that are in no new
-        one."""
+        """Returns the rows that are only in new runs of trees, minus the rows that are only in old runs."""
         parts = ((new.firsts, new.of, 1), (new.ends, new.of, -1), (old.firsts, old.of, -1), (old.ends, old.of, 1))
         places = np.concatenate([(of << _BITS) + at for at, of, _ in parts])
         signs = np.concatenate([np.full(len(at), sign, np.int64) for at, _, sign in parts])
@@ -201,7 +202,7 @@ class Slices(InOrder, Stage):
             yield self._between(handles, none, self._runs(handles))
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there. O(log n) per run of its partition."""
+        """Returns the multiplicity of a row. O(log n) per run of its partition."""
         keys = np.zeros((len(self._all), 1), np.int64)
         keys[: self._shown, 0] = row
         handles = self._trees.find(keys)
