@@ -129,7 +129,8 @@ class Zset:
 
         ``words``: keep only the codes at these positions, in this order.
         """
-        if not len(self) or (len(self) == 1 and self.payload is None and self.weights[0]):
+        tuples = len(self.weights)
+        if not tuples or (tuples == 1 and self.payload is None and self.weights[0]):
             return self if words is None else self.project(words)
         return self.netted(words)[0]
 
