@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from itertools import combinations_with_replacement
+
 import pytest
 
 from crown.store.codec import uses_dictionary
 from plans import Program, program
 from plans.lowering.groups.monomials import one_word
-from plans.payloads.payload import MINUS, PLUS, VALID, VALUE
+from plans.payloads.payload import LIMB, MINUS, PLUS, VALID, VALUE, limbs_of
 from plans.program import GroupStage, JoinStage, LinearStage
 
 TABLES: dict[str, object] = {
@@ -111,3 +114,12 @@ def test_a_value_is_one_word_where_its_code_is_no_entry_of_the_dictionary() -> N
     types = ["bool", "int32", "int64", "float64", "date", "timestamp", "timestamp_ntz", "string", "binary"]
     types += [f"decimal({digits},{min(digits, 2)})" for digits in range(1, 39)]
     assert [one_word(type_) for type_ in types] == [not uses_dictionary(type_) for type_ in types]
+
+
+def test_the_limbs_of_a_sum_hold_the_largest_sum_there_can_be() -> None:
+    largest = {"bool": 1, "int32": 2**31, "int64": 2**63} | {f"decimal({n},0)": 10**n - 1 for n in range(1, 19)}
+    for number in range(4):
+        for types in combinations_with_replacement(largest, number):
+            limbs = limbs_of([(type_, VALUE) for type_ in types])
+            most = (2**63 - 1) * math.prod(largest[type_] for type_ in types)
+            assert most < 2 ** (LIMB * limbs - 1), types
