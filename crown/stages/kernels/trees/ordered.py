@@ -34,7 +34,7 @@ from crown.stages.kernels.trees.nodes import (
     row_at,
     sums_at,
 )
-from crown.stages.kernels.trees.orders import less
+from crown.stages.kernels.trees.orders import BY_WORD, less
 
 DEPTH = 24  # levels: more than 2^31 rows can make
 EXACT, FIRST, BEHIND = 0, 1, 2  # what is looked for: a row; the first place of rows that compare equal; behind them
@@ -88,6 +88,14 @@ def search(arena, shape, node, spec, columns, mode, keys, strides, i, values, oc
     """Finds the place of a row in a node: (found, place, entries looked at), as ``locate`` does."""
     inner = arena[node + LEVEL] > 0
     low, high, steps, found = (1 if inner else 0), arena[node + LENGTH], 0, False
+    if columns > 0 and spec[1] == BY_WORD and spec[2] == spec[3]:  # in the order of words, or of their complements
+        value = keys[strides[spec[0]] + i]
+        low, steps = _not_before(arena, row_at(arena, shape, node, 0) + spec[0], shape[0], low, high, value, -spec[2])
+        if low == high or arena[row_at(arena, shape, node, low) + spec[0]] != value:
+            return False, (low - 1 if inner else low), steps
+        if low + 1 < high and arena[row_at(arena, shape, node, low + 1) + spec[0]] != value:
+            high = low + 1  # no other row has this value
+        steps -= 1  # it is read once more below
     while low < high:
         middle = (low + high) // 2
         steps += 1
@@ -104,6 +112,23 @@ def search(arena, shape, node, spec, columns, mode, keys, strides, i, values, oc
         else:
             high = middle
     return found, (low - 1 if inner else low), steps
+
+
+@device
+def _not_before(arena, at, width, low, high, value, flip):
+    """Returns the first of the places from ``low`` to ``high`` whose word is not before a value, and the number of
+    words that were read. The word of place p is at ``at + p * width``. With ``flip`` -1 the words fall.
+
+    The loop selects instead of branching, because the CPU cannot predict such branches.
+    """
+    n, steps = high - low, 0
+    while n > 0:
+        half = n // 2
+        before = (arena[at + (low + half) * width] ^ flip) < (value ^ flip)
+        low = low + half + 1 if before else low
+        n = n - half - 1 if before else half
+        steps += 1
+    return low, steps
 
 
 @device
