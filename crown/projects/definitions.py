@@ -65,6 +65,11 @@ def defined(project: Specification) -> list[Defined]:
     return list(found.values())
 
 
+def streams_in(query: str) -> list[str]:
+    """Returns the names of what a query reads as a stream."""
+    return [plain(match["inside"] or match["name"]) for match in _STREAM.finditer(query)]
+
+
 def _statements(file: Path, place: Path) -> list[Statement]:
     try:
         return statements(file.read_text(encoding="utf-8"))
@@ -112,7 +117,7 @@ def _add(found: dict[str, Defined], flow: Flow, place: str) -> None:
 
 def _as_tables(query: str, name: str, place: str) -> tuple[str, list[str]]:
     """Returns a query that reads its streams as tables, and their names. ProjectError if it reads none."""
-    streams = [plain(match["inside"] or match["name"]) for match in _STREAM.finditer(query)]
+    streams = streams_in(query)
     if not streams:
         raise ProjectError(
             f"{place}: the streaming table {name} is defined by what is no stream: read STREAM(source), or declare a "

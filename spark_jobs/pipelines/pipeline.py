@@ -35,7 +35,7 @@ from spark_jobs.pipelines.definitions.project import Definition, Project, Texts
 from spark_jobs.pipelines.definitions.remembered import recalled, recalled_texts, remember
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.delivery import Delivery, Function
-from spark_jobs.pipelines.inputs.given import Given, given_by
+from spark_jobs.pipelines.inputs.given import Given, given_by, with_streams
 from spark_jobs.pipelines.inputs.streams import StreamingTable
 from spark_jobs.pipelines.making import Maker
 from spark_jobs.pipelines.reports import Report, Step
@@ -86,8 +86,11 @@ class Pipeline:
             sources, static = project.sources, project.static
             for name, location in sources.items():
                 made.source(name, location.text, static=name.lower() in static)
-            for table, flows in project.streams.items():
-                made._stream(table, {flow.name: frame_of(made._session, flow) for flow in flows})
+            if project.streams:
+                queries = [flow.query for flows in project.streams.values() for flow in flows]
+                streaming = with_streams(made._session, sources, queries)
+                for table, flows in project.streams.items():
+                    made._stream(table, {flow.name: frame_of(streaming, flow) for flow in flows})
             for name, places in project.places.items():
                 made._delivery.add(name, places)
         return made

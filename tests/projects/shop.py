@@ -23,10 +23,10 @@ configuration:
 """
 SQL = """
 CREATE MATERIALIZED VIEW big AS SELECT * FROM totals WHERE total > 10; -- before what it reads
-CREATE MATERIALIZED VIEW totals COMMENT 'by shop' TBLPROPERTIES ('owner' = 'me') AS
+CREATE MATERIALIZED VIEW totals COMMENT 'by shop' TBLPROPERTIES ('team' = 'mine') AS
 SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM sales GROUP BY shop;
 CREATE TEMPORARY VIEW named AS SELECT s.amount, t.city FROM sales s JOIN shops t ON s.shop = t.shop;
-CREATE OR REFRESH MATERIALIZED VIEW by_city AS SELECT city, SUM(amount) AS amount FROM named GROUP BY city;
+CREATE MATERIALIZED VIEW by_city AS SELECT city, SUM(amount) AS amount FROM named GROUP BY city;
 CREATE STREAMING TABLE clicked AS SELECT shop, n FROM STREAM(clicks) WHERE n > 0;
 """
 WANTED = {
@@ -82,7 +82,7 @@ class Shop:
         if source == "sales":
             pq.write_table(pa.table({"shop": shops, "amount": numbers}), f"{file}.parquet")
         elif source == "shops":
-            pacsv.write_csv(pa.table({"city": [f"c{n}" for n in numbers], "shop": shops}), f"{file}.csv")
+            pacsv.write_csv(pa.table({"shop": shops, "city": [f"c{n}" for n in numbers]}), f"{file}.csv")
         else:
             file.with_suffix(".json").write_text("".join(f'{{"shop": "{shop}", "n": {n}}}\n' for shop, n in rows))
             self.clicks += rows

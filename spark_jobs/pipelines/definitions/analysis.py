@@ -338,12 +338,13 @@ def _called(definition: Definition, query: Callable[[], DataFrame]) -> DataFrame
         raise SourceError(f"{definition.place}: {definition.name}: {raised(error)}") from error
 
 
-def frame_of(session: Session, definition: Definition) -> DataFrame:
-    """Returns the DataFrame of a definition that reads no views. Raises SourceError if none is made."""
+def frame_of(spark: SparkSession, definition: Definition) -> DataFrame:
+    """Returns the DataFrame of a definition that reads no views, as a session has it. Raises SourceError if none is
+    made."""
     query = definition.query
     try:
         with unlogged():
-            return session.spark.sql(query) if isinstance(query, str) else _called(definition, query)
+            return spark.sql(query) if isinstance(query, str) else _called(definition, query)
     except UNANALYZED as error:
         raise SourceError(_said(definition, error)) from None
 

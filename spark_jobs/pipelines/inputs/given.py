@@ -6,7 +6,7 @@ A text is a location (``crown.projects.locations``), or names a table of Spark's
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from crown.projects.locations import DELTA, JDBC, PARQUET, VERSIONS, Location
+from crown.projects.definitions import streams_in
+from crown.projects.locations import DELTA, FILES, JDBC, PARQUET, TEXTS, VERSIONS, Location
 from plans.schema import Table
+from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.feeds.iceberg_versions import IcebergVersions
@@ -27,6 +29,7 @@ from spark_jobs.pipelines.inputs.sources import Versions
 from spark_jobs.pipelines.inputs.streams import StreamingTable
 from spark_jobs.storage.address import in_a_line
 
+_OF_TEXTS = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}
 _FETCHED = "10000"
 """So many rows a database sends at a time. PostgreSQL's driver keeps a whole table in memory if nothing is said."""
 _MERGED = "spark.sql.parquet.mergeSchema"
@@ -107,10 +110,22 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
 
 
 def _of_texts(spark: SparkSession, location: Location, columns: T.StructType) -> DataFrame:
-    """Returns the rows of files of text, whose columns are found by their names. A value that is none of its column's
-    type is an error."""
-    options = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}
-    return spark.read.schema(columns).options(**options).format(location.kind).load(location.where)
+    """Returns the rows of files of text. Columns in another order, and a value that is none of its column's type, are
+    errors."""
+    return spark.read.schema(columns).options(**_OF_TEXTS).format(location.kind).load(location.where)
+
+
+def with_streams(session: Session, locations: Mapping[str, Location], queries: Iterable[object]) -> SparkSession:
+    """Returns a session in which the files of the sources that queries read as streams are streams."""
+    wanted = {name.lower() for query in queries if isinstance(query, str) for name in streams_in(query)}
+    read = {name: at for name, at in locations.items() if at.kind in FILES and name.lower() in wanted}
+    if not read:
+        return session.spark
+    apart = clone(session.spark)
+    for name, at in read.items():
+        reader = apart.readStream.schema(given_by(session, name, at.text).columns()).format(at.kind)
+        reader.options(**(_OF_TEXTS if at.kind in TEXTS else {})).load(at.where).createOrReplaceTempView(name)
+    return apart
 
 
 def _of_database(spark: SparkSession, options: dict[str, str]) -> DataFrame:
