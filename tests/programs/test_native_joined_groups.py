@@ -58,6 +58,22 @@ def test_a_full_buffer_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     both.is_duckdbs()
 
 
+def test_no_batch_is_stopped_between_the_call_and_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The join is in the midst of it then, and no stage knows how to take it back."""
+    small_buffers(monkeypatch, 120)
+    both = Stepwise(COUNTS, WIDER)
+    both.apply({"g": [((i, i % 2), 1) for i in range(200)]})
+
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(both.view._engine.uninterrupted, "check", stopped)
+        both.apply({"h": [((0, 2), 1), ((1, 3), 1)]})
+    assert both.asked[kernels.LEFT] == 1
+    both.is_duckdbs()
+
+
 def test_more_rows_of_the_join_than_there_is_room_for_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "_LEAST_ROWS", 8)
     both = Stepwise(COUNTS, WIDER)
