@@ -51,10 +51,10 @@ class Delimited:
         first = [kind_of(pa.array([name or None], pa.string())) for name in found.names]
         if "string" not in first:
             return None
-        strict = has_header(self._format, found.mark)
+        strict = has_header(self._format, found.delimiter)
         unreadable: list[str] | None = None if strict else []
         rest = self._data[found.start :]
-        rows = texts(rest, found, self._where.behind(self._data, found.start), unreadable)
+        rows = texts(rest, found, self._where.after(self._data, found.start), unreadable)
         if unreadable:  # its first line does not tell the number of columns
             return None
         kinds = [kind_of(column) for column in rows.columns]
@@ -74,7 +74,7 @@ class Delimited:
         found = layout(self._data, self._format, table, self._where)
         self.further = found.further
         unreadable: list[str] | None = [] if lines else None
-        rest, where = self._data[found.start :], self._where.behind(self._data, found.start)
+        rest, where = self._data[found.start :], self._where.after(self._data, found.start)
         read = texts(rest, found, where, unreadable, _whole_numbers(rest, found, table))
         if not unreadable:
             return read
@@ -106,7 +106,7 @@ def texts(
     if not data.endswith((b"\n", b"\r")):  # otherwise Arrow reads a last NULL field as text
         data += b"\r" if found.returns else b"\n"
     _check(data, found, where)
-    if found.mark == BLANK and not quotes:
+    if found.delimiter == BLANK and not quotes:
         data = _EDGES.sub(b"", _RUNS.sub(b" ", data))
     width = len(found.names) + found.further
     columns = [str(i) for i in range(width)]
@@ -122,7 +122,7 @@ def texts(
             pa.BufferReader(data),
             pacsv.ReadOptions(column_names=columns, block_size=block),
             pacsv.ParseOptions(
-                delimiter=found.mark,
+                delimiter=found.delimiter,
                 quote_char='"' if quotes else False,
                 newlines_in_values=quotes,
                 ignore_empty_lines=width > 1,
@@ -158,6 +158,6 @@ def _check(data: bytes, found: Layout, where: Place) -> None:
     another line end than the first line."""
     if b'"' not in data and not (_NO_RETURN if found.returns else _RETURN).search(data):
         return
-    end = fields_of(found.mark, found.returns).match(data).end()  # type: ignore[union-attr]
+    end = fields_of(found.delimiter, found.returns).match(data).end()  # type: ignore[union-attr]
     if end < len(data):
-        raise wrong_field(data, end, found.mark, where)
+        raise wrong_field(data, end, found.delimiter, where)

@@ -22,20 +22,20 @@ from plans.schema import WEIGHT, Table
 COMMENTS = (b"#", b"%")
 BLANK = " "
 _OF_CSV = (",", ";", "|")
-_MARKS = {CSV: (*_OF_CSV, "\t"), TSV: ("\t",)}
-_ANY_MARK = ("\t", *_OF_CSV, BLANK)
+_DELIMITERS = {CSV: (*_OF_CSV, "\t"), TSV: ("\t",)}
+_ANY_DELIMITER = ("\t", *_OF_CSV, BLANK)
 _SHOWN = 100
 
 
 @dataclass(frozen=True)
 class Layout:
-    """`mark` separates two fields, `start` is where the rows begin, `names` are those of the fields in order.
+    """`delimiter` separates two fields, `start` is where the rows begin, `names` are those of the fields in order.
 
     `header`: the names are in the file, else they are the table's. `further`: the number of fields of a list after the
     table's columns. `returns`: lines end with a single carriage return.
     """
 
-    mark: str
+    delimiter: str
     start: int
     names: tuple[str, ...]
     header: bool
@@ -51,64 +51,64 @@ class _Line:
 
 
 @cache
-def _field(mark: str, ends: bytes = rb"\r\n|\r|\n") -> bytes:
+def _field(delimiter: str, ends: bytes = rb"\r\n|\r|\n") -> bytes:
     """Returns the pattern of a field and its end. A quoted field begins and ends with a quote, and contains doubled
     quotes."""
-    between = re.escape(mark.encode())
-    blanks = b"[ ]*+" if mark != BLANK else b""
+    between = re.escape(delimiter.encode())
+    blanks = b"[ ]*+" if delimiter != BLANK else b""
     quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
     plain = rb"(?!" + blanks + rb'")[^' + between + rb"\r\n]*+"
     return rb"(" + quoted + rb"|" + plain + rb")(" + between + rb"|" + ends + rb"|\Z)"
 
 
 @cache
-def fields_of(mark: str, returns: bool) -> re.Pattern[bytes]:
+def fields_of(delimiter: str, returns: bool) -> re.Pattern[bytes]:
     """Returns the pattern of all fields up to the first one that is not well-formed."""
-    return re.compile(rb"(?:" + _field(mark, rb"\r" if returns else rb"\r?\n") + rb")*+")
+    return re.compile(rb"(?:" + _field(delimiter, rb"\r" if returns else rb"\r?\n") + rb")*+")
 
 
-def layout(data: bytes, format_: str, table: Table, where: Place, mark: str | None = None) -> Layout:
+def layout(data: bytes, format_: str, table: Table, where: Place, delimiter: str | None = None) -> Layout:
     """Returns the layout of a text of rows of a table. Raises FileError if its first line is neither a header nor a
     row.
 
-    `where`: its origin. `mark`: the delimiter, if it is known. O(first line).
+    `where`: its origin. `delimiter`: the delimiter, if it is known. O(first line).
     """
     declared = {column.name.lower() for column in table.columns}
     begin, comments = _begin(data)
-    lines = _lines(data, begin, _marks(format_, table) if mark is None else (mark,), where)
-    for mark, line in lines.items():
+    lines = _lines(data, begin, _delimiters(format_, table) if delimiter is None else (delimiter,), where)
+    for delimiter, line in lines.items():
         named = {name.lower() for name in line.fields}
         if declared <= named or (len(line.fields) > 1 and WEIGHT in named):
-            return Layout(mark, line.end, line.fields, True, returns=line.returns)
-    mark, line = _likely(lines)
+            return Layout(delimiter, line.end, line.fields, True, returns=line.returns)
+    delimiter, line = _likely(lines)
     if declared & {name.lower() for name in line.fields}:
-        return Layout(mark, line.end, line.fields, True, returns=line.returns)
-    if begin == len(data) and not has_header(format_, mark):
-        return Layout(mark, begin, tuple(column.name for column in table.columns), False)
-    above = _line(comments, 0, mark)
+        return Layout(delimiter, line.end, line.fields, True, returns=line.returns)
+    if begin == len(data) and not has_header(format_, delimiter):
+        return Layout(delimiter, begin, tuple(column.name for column in table.columns), False)
+    above = _line(comments, 0, delimiter)
     if above is not None and declared <= {name.lower() for name in above.fields}:
-        return Layout(mark, begin, above.fields, True, returns=line.returns)
-    _check_row(line, table, has_header(format_, mark), where)
+        return Layout(delimiter, begin, above.fields, True, returns=line.returns)
+    _check_row(line, table, has_header(format_, delimiter), where)
     names = tuple(column.name for column in table.columns)
-    return Layout(mark, begin, names, False, len(line.fields) - len(names), line.returns)
+    return Layout(delimiter, begin, names, False, len(line.fields) - len(names), line.returns)
 
 
 def first_lines(data: bytes, format_: str, where: Place) -> Layout:
     """Returns the layout of a text without a known table, as if it had a header."""
     begin, _ = _begin(data)
-    mark, line = _likely(_lines(data, begin, _MARKS.get(format_, _ANY_MARK), where))
-    return Layout(mark, line.end, line.fields, True, returns=line.returns)
+    delimiter, line = _likely(_lines(data, begin, _DELIMITERS.get(format_, _ANY_DELIMITER), where))
+    return Layout(delimiter, line.end, line.fields, True, returns=line.returns)
 
 
-def _marks(format_: str, table: Table) -> Sequence[str]:
+def _delimiters(format_: str, table: Table) -> Sequence[str]:
     """Returns the possible delimiters. A single column of texts may contain blanks."""
     words = len(table.columns) == 1 and table.columns[0].type == "string"
-    return _MARKS.get(format_) or (_ANY_MARK[:-1] if words else _ANY_MARK)
+    return _DELIMITERS.get(format_) or (_ANY_DELIMITER[:-1] if words else _ANY_DELIMITER)
 
 
-def has_header(format_: str, mark: str) -> bool:
+def has_header(format_: str, delimiter: str) -> bool:
     """Returns True for CSV and TSV, which have a header, or exactly the columns of the table; False for a list."""
-    return format_ in (CSV, TSV) or mark in _OF_CSV
+    return format_ in (CSV, TSV) or delimiter in _OF_CSV
 
 
 def _begin(data: bytes) -> tuple[int, bytes]:
@@ -125,28 +125,28 @@ def _begin(data: bytes) -> tuple[int, bytes]:
     return start, above
 
 
-def _lines(data: bytes, start: int, marks: Sequence[str], where: Place) -> dict[str, _Line]:
+def _lines(data: bytes, start: int, delimiters: Sequence[str], where: Place) -> dict[str, _Line]:
     """Returns the line at a position for each delimiter with which it can be read. Raises FileError if there is
     none."""
-    lines = {mark: _line(data, start, mark) for mark in marks}
-    found = {mark: line for mark, line in lines.items() if line is not None}
+    lines = {delimiter: _line(data, start, delimiter) for delimiter in delimiters}
+    found = {delimiter: line for delimiter, line in lines.items() if line is not None}
     if not found:
-        raise wrong_field(data, start, marks[0], where)
+        raise wrong_field(data, start, delimiters[0], where)
     return found
 
 
-def _line(data: bytes, start: int, mark: str) -> _Line | None:
+def _line(data: bytes, start: int, delimiter: str) -> _Line | None:
     """Returns the fields from a position to the end of their line, or None if a quote is misplaced."""
-    field = re.compile(_field(mark))
-    fields, place, end = [], start, mark.encode()
-    while end == mark.encode():
+    field = re.compile(_field(delimiter))
+    fields, place, end = [], start, delimiter.encode()
+    while end == delimiter.encode():
         found = field.match(data, place)
         if found is None:
             return None
         fields.append(found[1])
         place, end = found.end(), found[2]
     texts = [_plain(one) for one in fields]
-    return _Line(place, end == b"\r", tuple(text for text in texts if text or mark != BLANK))
+    return _Line(place, end == b"\r", tuple(text for text in texts if text or delimiter != BLANK))
 
 
 def _plain(field: bytes) -> str:
@@ -156,8 +156,8 @@ def _plain(field: bytes) -> str:
 
 def _likely(lines: Mapping[str, _Line]) -> tuple[str, _Line]:
     """Returns the first delimiter with which a line has several fields, and that line."""
-    mark = next((mark for mark, line in lines.items() if len(line.fields) > 1), next(iter(lines)))
-    return mark, lines[mark]
+    delimiter = next((delimiter for delimiter, line in lines.items() if len(line.fields) > 1), next(iter(lines)))
+    return delimiter, lines[delimiter]
 
 
 def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
@@ -188,10 +188,10 @@ def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
         )
 
 
-def wrong_field(data: bytes, position: int, mark: str, where: Place) -> FileError:
+def wrong_field(data: bytes, position: int, delimiter: str, where: Place) -> FileError:
     """Returns the error about a field at which ``fields_of`` stops."""
     line = where.line(data, position)
-    if re.compile(_field(mark)).match(data, position):
+    if re.compile(_field(delimiter)).match(data, position):
         return where.error(f"line {line} ends with another sign than the first line; mend the line")
     return where.error(
         f"line {line}: a value in quotes begins right behind the mark between two fields, ends right before the next, "

@@ -19,7 +19,7 @@ def pieces(stream: BinaryIO, place: Place, size: int = SIZE) -> Iterator[tuple[P
         end = _end_of_rows(rest)
         if end:
             yield place, rest[:end]
-            place, rest = place.behind(rest, end), rest[end:]
+            place, rest = place.after(rest, end), rest[end:]
     if rest:
         yield place, rest
 

@@ -54,13 +54,13 @@ class Place:
         """Returns the number of the line that contains a position of the text. O(position)."""
         return self.first + len(_ENDS.findall(text, 0, position))
 
-    def behind(self, text: bytes, position: int) -> Place:
+    def after(self, text: bytes, position: int) -> Place:
         """Returns the origin of the rest of the text after a position."""
         return Place(self.name, self.line(text, position))
 
-    def error(self, said: str) -> FileError:
+    def error(self, reason: str) -> FileError:
         """Returns the error with the reason why the text cannot be read."""
-        return FileError(f"cannot read {self.name}: {said}")
+        return FileError(f"cannot read {self.name}: {reason}")
 
 
 def opened(path: Path) -> BinaryIO:

@@ -54,11 +54,11 @@ def generated(kind: str, value: Expr) -> tuple[Expr, Shown]:
             raise PlanError(f"INLINE makes rows of an array of structs, not of {value.type}", hint="use EXPLODE")
         shown = tuple((name, (name,)) for name in inside.names)
     if kind == "posexplode":
-        array, shown = call("with_places", array), (("pos", ("pos",)), *behind_places(shown))
+        array, shown = call("with_places", array), (("pos", ("pos",)), *below_positions(shown))
     return array, shown
 
 
-def behind_places(shown: Shown) -> Shown:
+def below_positions(shown: Shown) -> Shown:
     """Returns the columns of an element that is paired with its position."""
     return tuple((name, ("col", *path)) for name, path in shown)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from plans.expressions.build import Expr, call, col
-from plans.frontends.rewrites import PICKED, Called
+from plans.frontends.rewrites import PICKED, AggregateCall
 from plans.program import Aggregate
 from plans.programs.frames import Order
 from plans.queries.algebra import Group, Query, Source, Top
@@ -20,15 +20,18 @@ VALUE = "value"
 
 
 def pick(
-    given: Called, alias: str, rows: Callable[[tuple[tuple[str, Expr], ...]], Query], keys: Sequence[tuple[Expr, Expr]]
+    aggregate: AggregateCall,
+    alias: str,
+    rows: Callable[[tuple[tuple[str, Expr], ...]], Query],
+    keys: Sequence[tuple[Expr, Expr]],
 ) -> Source:
     """Returns a source that is joined with the groups, and has for each group the row with the value of an aggregate.
 
     `rows` makes a query of the grouped rows. `keys` are the grouping keys, over the rows and over the groups.
     """
-    function, value, by = given.function, given.values[0], given.values[-1]
-    names = {f"k{place}": key for place, (key, _) in enumerate(keys)}
-    where = (*given.where, call("not", call("isnull", by)))
+    function, value, by = aggregate.function, aggregate.values[0], aggregate.values[-1]
+    names = {f"k{index}": key for index, (key, _) in enumerate(keys)}
+    where = (*aggregate.where, call("not", call("isnull", by)))
     columns = names | {VALUE: value} | ({} if function == "mode" else {"by": by})
     query = rows(tuple(columns.items()))
     found: Query | Group = replace(query, conditions=(*query.conditions, *where))

@@ -24,7 +24,7 @@ Share = float | tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
-class Called:
+class AggregateCall:
     """A call of an aggregate of `values` over the rows for which `where` is TRUE. With several shares, the result is
     the array of its results for each share."""
 
@@ -37,48 +37,48 @@ class Called:
     order: tuple[tuple[Expr, bool, bool], ...] = ()  # value, whether it is descending, whether NULLs are last
 
 
-Add = Callable[[Called], Expr]
+Add = Callable[[AggregateCall], Expr]
 """Adds an aggregate of the engine to a group, and returns its column."""
 
 
-def rewritten(given: Called, add: Add) -> Expr:
+def rewritten(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns an aggregate as an expression of the engine's aggregates, which `add` adds to a group."""
-    for value, _, _ in given.order:
+    for value, _, _ in aggregate.order:
         check_ordered(value.type, "ORDER BY")
-    if isinstance(given.share, tuple):
-        parts = [rewritten(replace(given, share=one), add) for one in given.share]
+    if isinstance(aggregate.share, tuple):
+        parts = [rewritten(replace(aggregate, share=one), add) for one in aggregate.share]
         made = call("array", *parts)
         return call("case", call("isnull", parts[0]), cast(NULL, made.type), made)
-    own = NAMED.get(given.function)
-    if isinstance(own, UserAggregate):
-        return _of_user(given, own, add)
-    rewrite = _REWRITES.get(given.function)
+    registered = NAMED.get(aggregate.function)
+    if isinstance(registered, UserAggregate):
+        return _of_user(aggregate, registered, add)
+    rewrite = _REWRITES.get(aggregate.function)
     if rewrite is not None:
-        return rewrite(given, add)
-    if given.function == "count" and len(given.values) > 1:
-        return _count(given, add)
-    return add(given)
+        return rewrite(aggregate, add)
+    if aggregate.function == "count" and len(aggregate.values) > 1:
+        return _count(aggregate, add)
+    return add(aggregate)
 
 
-def _of_user(given: Called, own: UserAggregate, add: Add) -> Expr:
+def _of_user(aggregate: AggregateCall, registered: UserAggregate, add: Add) -> Expr:
     """Returns a user's aggregate: its result, computed from the sums of the values that it lifts from each row."""
-    lifted = call(USER, *given.values, value=own.lift)
-    struct = parts(own.lift.gives)
+    lifted = call(USER, *aggregate.values, value=registered.lift)
+    struct = parts(registered.lift.gives)
     assert struct is not None, "what is summed is a struct"
-    where = (*given.where, call("not", call("isnull", lifted)))
-    plain = replace(given, function="sum", where=where)
+    where = (*aggregate.where, call("not", call("isnull", lifted)))
+    plain = replace(aggregate, function="sum", where=where)
     sums = [add(replace(plain, values=(call("get_field", lifted, lit(name)),))) for name in struct.names]
-    return call(USER, *sums, add(replace(plain, function="count", values=())), value=own.finish)
+    return call(USER, *sums, add(replace(plain, function="count", values=())), value=registered.finish)
 
 
-def _count(given: Called, add: Add) -> Expr:
+def _count(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns COUNT of several columns: the number of rows in which none is NULL. DISTINCT compares a text that encodes
     all values."""
-    known = tuple(call("not", call("isnull", value)) for value in given.values)
-    where = (*given.where, *known)
-    if not given.distinct:
-        return add(replace(given, values=(), where=where))
-    return add(replace(given, values=(together(given.values),), where=where))
+    known = tuple(call("not", call("isnull", value)) for value in aggregate.values)
+    where = (*aggregate.where, *known)
+    if not aggregate.distinct:
+        return add(replace(aggregate, values=(), where=where))
+    return add(replace(aggregate, values=(together(aggregate.values),), where=where))
 
 
 def together(values: Sequence[Expr]) -> Expr:
@@ -99,83 +99,85 @@ def _text(value: Expr) -> Expr:
     return cast(call("add", value, lit(0.0)) if value.type == "float64" else value, "string")  # -0.0 equals 0.0
 
 
-def _as(function: str, distinct: bool = False) -> Callable[[Called, Add], Expr]:
-    def rewrite(given: Called, add: Add) -> Expr:
+def _as(function: str, distinct: bool = False) -> Callable[[AggregateCall, Add], Expr]:
+    def rewrite(aggregate: AggregateCall, add: Add) -> Expr:
         if function != "count":
-            check_ordered(given.values[0].type, given.function.upper())
-        return add(replace(given, function=function, distinct=distinct, values=given.values[:1]))
+            check_ordered(aggregate.values[0].type, aggregate.function.upper())
+        return add(replace(aggregate, function=function, distinct=distinct, values=aggregate.values[:1]))
 
     return rewrite
 
 
-def _of_truth(function: str) -> Callable[[Called, Add], Expr]:
-    def rewrite(given: Called, add: Add) -> Expr:
-        if given.values[0].type not in ("bool", "null"):
-            raise PlanError(f"{given.function.upper()} needs conditions, not {given.values[0].type}")
-        return add(replace(given, function=function, values=(cast(given.values[0], "bool"),), distinct=False))
+def _of_truth(function: str) -> Callable[[AggregateCall, Add], Expr]:
+    def rewrite(aggregate: AggregateCall, add: Add) -> Expr:
+        if aggregate.values[0].type not in ("bool", "null"):
+            raise PlanError(f"{aggregate.function.upper()} needs conditions, not {aggregate.values[0].type}")
+        return add(replace(aggregate, function=function, values=(cast(aggregate.values[0], "bool"),), distinct=False))
 
     return rewrite
 
 
-def _or_nan(function: str) -> Callable[[Called, Add], Expr]:
+def _or_nan(function: str) -> Callable[[AggregateCall, Add], Expr]:
     """Returns an aggregate that is NaN, and not NULL, of values that do not vary."""
 
-    def rewrite(given: Called, add: Add) -> Expr:
-        there = call("gt", add(replace(given, function="regr_count")), lit(0, "int64"))
-        nan = call("case", there, cast(lit("NaN"), "float64"), cast(NULL, "float64"))
-        return call("coalesce", add(replace(given, function=function)), nan)
+    def rewrite(aggregate: AggregateCall, add: Add) -> Expr:
+        not_empty = call("gt", add(replace(aggregate, function="regr_count")), lit(0, "int64"))
+        nan = call("case", not_empty, cast(lit("NaN"), "float64"), cast(NULL, "float64"))
+        return call("coalesce", add(replace(aggregate, function=function)), nan)
 
     return rewrite
 
 
-def _extreme(falling: bool, nulls_last: bool) -> Callable[[Called, Add], Expr]:
+def _extreme(descending: bool, nulls_last: bool) -> Callable[[AggregateCall, Add], Expr]:
     """Returns a function that rewrites MIN or MAX. Structs are compared by their fields in order."""
 
-    def rewrite(given: Called, add: Add) -> Expr:
-        value, function = given.values[0], "max" if falling else "min"
+    def rewrite(aggregate: AggregateCall, add: Add) -> Expr:
+        value, function = aggregate.values[0], "max" if descending else "min"
         made = parts(value.type) if is_nested(value.type) else None
         if made is None or made.kind != STRUCT:
-            return add(replace(given, function=function))
-        order = tuple((call("get_field", value, lit(name)), falling, nulls_last) for name in made.names)
-        found = firsts(replace(given, function="array_agg", distinct=False, order=order), 1, False, add)
+            return add(replace(aggregate, function=function))
+        order = tuple((call("get_field", value, lit(name)), descending, nulls_last) for name in made.names)
+        found = firsts(replace(aggregate, function="array_agg", distinct=False, order=order), 1, False, add)
         return call("element_at", found, lit(1))
 
     return rewrite
 
 
-def _joined(given: Called, add: Add) -> Expr:
+def _joined(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns STRING_AGG of the texts that CAST writes."""
-    value = given.values[0]
+    value = aggregate.values[0]
     if value.type == "binary":
         raise PlanError("texts are joined, not binary values", hint="write HEX(...) around them")
-    return add(replace(given, values=(cast(value, "string"),)))
+    return add(replace(aggregate, values=(cast(value, "string"),)))
 
 
-def _joined_plainly(given: Called, add: Add) -> Expr:
+def _joined_plainly(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns STRING_AGG with doubles in the notation of DuckDB."""
-    value = given.values[0]
+    value = aggregate.values[0]
     value = call("short_text", value) if value.type == "float64" else value
-    return _joined(replace(given, function="string_agg", values=(value,)), add)
+    return _joined(replace(aggregate, function="string_agg", values=(value,)), add)
 
 
-def _listed(given: Called, add: Add) -> Expr:
+def _listed(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns ARRAY_AGG, or COLLECT_SET, whose values are distinct."""
-    if given.values[0].type == "null":
-        raise PlanError(f"{given.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")
-    return add(replace(given, function="array_agg", distinct=given.distinct or given.function == "collect_set"))
+    if aggregate.values[0].type == "null":
+        raise PlanError(f"{aggregate.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")
+    return add(
+        replace(aggregate, function="array_agg", distinct=aggregate.distinct or aggregate.function == "collect_set")
+    )
 
 
-def firsts(given: Called, count: int | None, nulls: bool, add: Add) -> Expr:
+def firsts(aggregate: AggregateCall, count: int | None, nulls: bool, add: Add) -> Expr:
     """Returns ARRAY_AGG or STRING_AGG of the first `count` values in an order, or of all. `nulls`: NULL is a value, and
     the array of no values is NULL."""
-    (value,) = given.values
+    (value,) = aggregate.values
     if value.type == "null":
-        raise PlanError(f"{given.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")
-    joined = given.function == "string_agg"
+        raise PlanError(f"{aggregate.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")
+    joined = aggregate.function == "string_agg"
     value = cast(value, "string") if joined else value
     kept = call("named_struct", lit("value"), value) if nulls else value
-    order = given.order or ((value, False, False),)
-    found = rewritten(replace(given, function="array_agg", values=(kept,), separator=None, order=order), add)
+    order = aggregate.order or ((value, False, False),)
+    found = rewritten(replace(aggregate, function="array_agg", values=(kept,), separator=None, order=order), add)
     found = found if count is None else call("slice", found, lit(1), lit(count))
     if nulls:
         inside = call("get_field", col(place(0), kept.type), lit("value"))
@@ -183,17 +185,17 @@ def firsts(given: Called, count: int | None, nulls: bool, add: Add) -> Expr:
         found = call("case", call("gt", call("size", found), lit(0)), found, NULL)
     if not joined:
         return found
-    text = call("array_join", found, lit(given.separator or ""))
+    text = call("array_join", found, lit(aggregate.separator or ""))
     return call("case", call("gt", call("size", found), lit(0)), text, NULL)
 
 
-def _mean(given: Called, add: Add) -> Expr:
+def _mean(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns AVG. The mean of decimals or intervals has the same kind of type, and is the quotient of two
     aggregates."""
-    type_ = given.values[0].type
+    type_ = aggregate.values[0].type
     if decimal_parts(type_) is None and type_ not in INTERVALS:
-        return add(given)
-    return mean(type_, _sum(replace(given, function="sum"), add), add(replace(given, function="count")))
+        return add(aggregate)
+    return mean(type_, _sum(replace(aggregate, function="sum"), add), add(replace(aggregate, function="count")))
 
 
 def double_mean(total: Expr, count: Expr) -> Expr:
@@ -201,71 +203,71 @@ def double_mean(total: Expr, count: Expr) -> Expr:
     return call("div", cast(total, "float64"), cast(count, "float64"))
 
 
-def _double_mean(given: Called, add: Add) -> Expr:
+def _double_mean(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns AVG as a DOUBLE, also for decimals."""
-    if decimal_parts(given.values[0].type) is None:
-        return _mean(replace(given, function="avg"), add)
-    return double_mean(add(replace(given, function="sum")), add(replace(given, function="count")))
+    if decimal_parts(aggregate.values[0].type) is None:
+        return _mean(replace(aggregate, function="avg"), add)
+    return double_mean(add(replace(aggregate, function="sum")), add(replace(aggregate, function="count")))
 
 
-def _sum(given: Called, add: Add) -> Expr:
+def _sum(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns SUM. Intervals are summed in their units."""
-    value = given.values[0]
+    value = aggregate.values[0]
     if value.type not in INTERVALS:
-        return add(given)
-    return of_units(add(replace(given, values=(units(value),))), value.type)
+        return add(aggregate)
+    return of_units(add(replace(aggregate, values=(units(value),))), value.type)
 
 
-def _percentile(given: Called, add: Add) -> Expr:
+def _percentile(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns a percentile. The percentile of intervals is an interval, truncated to its unit as in Spark."""
-    value = given.values[0]
+    value = aggregate.values[0]
     if value.type in INTERVALS:
-        return of_units(cast(add(replace(given, values=(units(value),))), "int64"), value.type)
+        return of_units(cast(add(replace(aggregate, values=(units(value),))), "int64"), value.type)
     if not numeric(value.type) or value.type == "null":
         raise PlanError(f"MEDIAN and percentiles need numbers or lengths of time, not {value.type}")
-    return add(given)
+    return add(aggregate)
 
 
-def _decimal_percentile(given: Called, add: Add) -> Expr:
+def _decimal_percentile(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns a percentile of decimals as a decimal.
 
     Between two decimals, the result is truncated towards zero in the last digit.
     """
-    value, given = given.values[0], replace(given, function="percentile")
+    value, aggregate = aggregate.values[0], replace(aggregate, function="percentile")
     digits = decimal_parts(value.type)
     if digits is None or digits[0] > _SHORT:
-        return cast(_percentile(given, add), value.type) if digits else _percentile(given, add)
+        return cast(_percentile(aggregate, add), value.type) if digits else _percentile(aggregate, add)
     units = cast(call("mul", value, lit(Decimal(10 ** digits[1]))), "int64")
-    found = add(replace(given, function="percentile_trunc", values=(units,)))
+    found = add(replace(aggregate, function="percentile_trunc", values=(units,)))
     return cast(call("mul", found, lit(Decimal(1).scaleb(-digits[1]))), value.type)
 
 
 _SHORT = 18  # digits that 64 bits hold
 
 
-def _at_least(given: Called, add: Add) -> Expr:
+def _at_least(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns PERCENTILE_DISC: one of the values, as a DOUBLE for numbers."""
-    found = add(given)
+    found = add(aggregate)
     return cast(found, "float64") if numeric(found.type) else found
 
 
-def _of_list(function: str) -> Callable[[Called, Add], Expr]:
+def _of_list(function: str) -> Callable[[AggregateCall, Add], Expr]:
     """Returns a function of the array of all values that are not NULL. The result for no values is NULL."""
 
-    def rewrite(given: Called, add: Add) -> Expr:
-        values = _listed(given, add)
+    def rewrite(aggregate: AggregateCall, add: Add) -> Expr:
+        values = _listed(aggregate, add)
         return call("case", call("gt", call("size", values), lit(0)), listed(function, values), NULL)
 
     return rewrite
 
 
-def _of_bits(given: Called, add: Add) -> Expr:
-    if given.values[0].type not in ("int32", "int64"):
-        raise PlanError(f"{given.function.upper()} needs a whole number, not {given.values[0].type}")
-    return add(replace(given, distinct=False))
+def _of_bits(aggregate: AggregateCall, add: Add) -> Expr:
+    if aggregate.values[0].type not in ("int32", "int64"):
+        raise PlanError(f"{aggregate.function.upper()} needs a whole number, not {aggregate.values[0].type}")
+    return add(replace(aggregate, distinct=False))
 
 
-_REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
+_REWRITES: dict[str, Callable[[AggregateCall, Add], Expr]] = {
     "sum": _sum,
     "avg": _mean,
     "double_avg": _double_mean,
@@ -284,8 +286,8 @@ _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "percentile": _percentile,
     "decimal_percentile": _decimal_percentile,
     "percentile_disc": _at_least,
-    "percentile_of_values": lambda given, add: add(replace(given, function="percentile_disc")),
-    "percentile_approx": lambda given, add: add(replace(given, function="percentile_disc")),
+    "percentile_of_values": lambda aggregate, add: add(replace(aggregate, function="percentile_disc")),
+    "percentile_approx": lambda aggregate, add: add(replace(aggregate, function="percentile_disc")),
     "string_agg": _joined,
     "plain_string_agg": _joined_plainly,
     "array_agg": _listed,

@@ -29,6 +29,6 @@ def sessions(rows: Relation, keys: Sequence[str], time: str, gap: int, *, ends: 
     return Over(rows, tuple(keys), (Order(time),), tuple(functions))
 
 
-def behind(moment: Expr, gap: int) -> Expr:
+def session_end(moment: Expr, gap: int) -> Expr:
     """Returns the moment `gap` microseconds later. A session ends that long after its last row."""
     return call("plus_micros", moment, lit(gap, "int64"))

@@ -65,7 +65,7 @@ def _mark(over: Over, kind: Kind) -> tuple[Over, str]:
     value, where, last = kind
     columns, given, said = over.input.columns, *_named(over)
     taken = [*said, *said.values(), *(one.name for one in over.functions)]
-    near, other, mark = (unused(wish, taken) for wish in ("near", "other", "first"))
+    near, other, mark = (unused(preferred, taken) for preferred in ("near", "other", "first"))
     types = {column.name: column.type for column in columns}
     keys = dict.fromkeys(said[name] for name in (*over.keys, value, *([where] if where is not None else [])))
     order = tuple(replace(by, column=said[by.column]) for by in over.order)

@@ -369,11 +369,11 @@ def replaced(expr: Expr, names: Mapping[Expr, Expr]) -> Expr:
     return made
 
 
-def unused(wish: str, taken: Iterable[str]) -> str:
-    """Returns a name that is unused, ignoring case: the wish, or the wish with a number."""
+def unused(preferred: str, taken: Iterable[str]) -> str:
+    """Returns a name that is unused, ignoring case: the preferred name, or that name with a number."""
     names = {name.lower() for name in taken}
-    found, number = wish, 1
+    found, number = preferred, 1
     while found.lower() in names:
         number += 1
-        found = f"{wish}{number}"
+        found = f"{preferred}{number}"
     return found

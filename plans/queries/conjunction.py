@@ -325,10 +325,10 @@ def _variable_names(query: Query, classes: Classes, members: dict[str, list[str]
     taken: set[str] = set()
 
     def take(root: str, *wishes: str) -> None:
-        for wish in wishes:
-            if wish.lower() not in taken:
-                names[root] = wish
-                taken.add(wish.lower())
+        for preferred in wishes:
+            if preferred.lower() not in taken:
+                names[root] = preferred
+                taken.add(preferred.lower())
                 return
         take(root, *(f"{wishes[-1]}_{n}" for n in range(2, len(taken) + 3)))
 

@@ -72,7 +72,7 @@ def dependent(relation: Relation, rows: Rows) -> Dependent:
     ties = tuple(zip(parameters, names, strict=True))
     whole = isinstance(relation, Group) and relation.whole
     single = at_most_one(rebuilt(relation, _of_one_combination))
-    return Dependent(_tied(relation, ties, rows, len(relation.columns)), ties, whole, single)
+    return Dependent(_with_parameters(relation, ties, rows, len(relation.columns)), ties, whole, single)
 
 
 def _of_one_combination(part: Relation) -> Relation:
@@ -86,21 +86,21 @@ def _of_one_combination(part: Relation) -> Relation:
 def _parameters(part: Relation) -> Iterator[Expr]:
     """Yields the parameters of a part: the largest expressions that read only columns of the outer query."""
     if isinstance(part, Query):
-        own = {source.alias for source in part.sources}
+        aliases = {source.alias for source in part.sources}
         for one in part.conditions:
             for conjunct in one.conjuncts():
-                side = _side(conjunct, own)
-                yield from _free(conjunct, own) if side is None else (side[0],)
+                side = _side(conjunct, aliases)
+                yield from _free(conjunct, aliases) if side is None else (side[0],)
         for expr in (*(e for _, e in part.outputs), *(e for source in part.sources for e in source.on)):
-            yield from _free(expr, own)
+            yield from _free(expr, aliases)
     elif isinstance(part, Group):
         known = {*part.keys, *(call.name for call in part.aggregates)}
         for expr in (*(e for _, e in part.outputs), *([part.having] if part.having is not None else [])):
             yield from _largest(expr, lambda name: name not in known)
 
 
-def _free(expr: Expr, own: set[str]) -> Iterator[Expr]:
-    return _largest(expr, lambda name: split(name)[0] not in own)
+def _free(expr: Expr, aliases: set[str]) -> Iterator[Expr]:
+    return _largest(expr, lambda name: split(name)[0] not in aliases)
 
 
 def _largest(expr: Expr, outside: Callable[[str], bool]) -> Iterator[Expr]:
@@ -114,48 +114,48 @@ def _largest(expr: Expr, outside: Callable[[str], bool]) -> Iterator[Expr]:
             todo += part.args
 
 
-def _side(condition: Expr, own: set[str]) -> tuple[Expr, Expr] | None:
+def _side(condition: Expr, aliases: set[str]) -> tuple[Expr, Expr] | None:
     """Returns the outer and the inner side of an equality between a value of the outer query and one of these sources,
     or None."""
     if condition.op not in ("eq", "nseq"):
         return None
     for outer, inner in (condition.args, condition.args[::-1]):
-        theirs, mine = ({split(name)[0] for name in side.columns} for side in (outer, inner))
-        if theirs and not theirs & own and mine and mine <= own:
+        outer_aliases, inner_aliases = ({split(name)[0] for name in side.columns} for side in (outer, inner))
+        if outer_aliases and not outer_aliases & aliases and inner_aliases and inner_aliases <= aliases:
             return outer, inner
     return None
 
 
-def _tied(relation: Relation, ties: tuple[tuple[Expr, str], ...], rows: Rows, place: int) -> Relation:
-    """Returns a relation with a column for each parameter, inserted before column number `place`."""
+def _with_parameters(relation: Relation, ties: tuple[tuple[Expr, str], ...], rows: Rows, position: int) -> Relation:
+    """Returns a relation with a column for each parameter, inserted before column number `position`."""
     names = tuple(name for _, name in ties)
     if isinstance(relation, Query):
-        return _joined(relation, ties, rows, place)
+        return _core_with_parameters(relation, ties, rows, position)
     if isinstance(relation, SetOperation):
-        return replace(relation, inputs=tuple(_tied(part, ties, rows, place) for part in relation.inputs))
+        return replace(relation, inputs=tuple(_with_parameters(part, ties, rows, position) for part in relation.inputs))
     if isinstance(relation, Group):
-        inner = _tied(relation.input, ties, rows, len(relation.input.columns))
+        inner = _with_parameters(relation.input, ties, rows, len(relation.input.columns))
         columns = {one: col(name, one.type) for one, name in ties}
         outputs = [(name, replaced(expr, columns)) for name, expr in relation.outputs]
-        outputs[place:place] = [(name, columns[one]) for one, name in ties]
+        outputs[position:position] = [(name, columns[one]) for one, name in ties]
         having = None if relation.having is None else replaced(relation.having, columns)
         keys = (*names, *relation.keys)
         return replace(relation, input=inner, keys=keys, outputs=tuple(outputs), having=having, whole=False)
     if isinstance(relation, (Top, Over)):
         last = len(relation.input.columns) - relation.hidden
-        inner = _tied(relation.input, ties, rows, min(place, last))
+        inner = _with_parameters(relation.input, ties, rows, min(position, last))
         return replace(relation, input=inner, keys=(*names, *relation.keys))
     raise PlanError("a condition on the clock in a subquery that reads the query around it is not supported")
 
 
-def _joined(query: Query, ties: tuple[tuple[Expr, str], ...], rows: Rows, place: int) -> Query:
+def _core_with_parameters(query: Query, ties: tuple[tuple[Expr, str], ...], rows: Rows, position: int) -> Query:
     """Returns a join core with a column for each parameter."""
-    inside = [source for source in query.sources if source.input is not None and _reads_around(source.input)]
+    inside = [source for source in query.sources if source.input is not None and _reads_outer(source.input)]
     if inside:
         raise PlanError("subqueries within a subquery that read the query around both are not supported")
-    own = {source.alias for source in query.sources}
+    aliases = {source.alias for source in query.sources}
     counted = {source.alias for source in query.sources if source.group == 0}
-    sides = {one: _side(one, own) for given in query.conditions for one in given.conjuncts()}
+    sides = {one: _side(one, aliases) for given in query.conditions for one in given.conjuncts()}
     bound: dict[Expr, Expr] = {}
     for outer, inner in filter(None, sides.values()):
         if outer.type == inner.type and {split(name)[0] for name in inner.columns} <= counted:
@@ -163,7 +163,7 @@ def _joined(query: Query, ties: tuple[tuple[Expr, str], ...], rows: Rows, place:
     sources, conditions = query.sources, []
     if bound.keys() != {one for one, _ in ties}:
         combinations = rows(tuple(one for one, _ in ties))
-        alias = unused("outer", own)
+        alias = unused("outer", aliases)
         source = Source(alias, Table(alias, combinations.columns), input=combinations)
         bound = {
             one: source.qualified(column.name) for (one, _), column in zip(ties, combinations.columns, strict=True)
@@ -175,10 +175,10 @@ def _joined(query: Query, ties: tuple[tuple[Expr, str], ...], rows: Rows, place:
         else:
             conditions.append(replaced(one, bound))
     outputs = [(name, replaced(expr, bound)) for name, expr in query.outputs]
-    outputs[place:place] = [(name, bound[one]) for one, name in ties]
+    outputs[position:position] = [(name, bound[one]) for one, name in ties]
     sources = tuple(replace(source, on=tuple(replaced(one, bound) for one in source.on)) for source in sources)
     return replace(query, sources=sources, conditions=tuple(conditions), outputs=tuple(outputs))
 
 
-def _reads_around(relation: Relation) -> bool:
+def _reads_outer(relation: Relation) -> bool:
     return any(True for part in walk(relation) for _ in _parameters(part))

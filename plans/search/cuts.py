@@ -91,7 +91,7 @@ def by_output(program: Program) -> Cut | None:
         (output.name, hashed)
         for output in program.output
         if output.type in HASHABLE
-        for hashed in search.ways(_By(output.name, output.type))
+        for hashed in search.ways(_Requirement(output.name, output.type))
     ]
     best = min(found, key=lambda one: _copies(one[1]), default=None)
     return None if best is None else _cut(program, best[0], best[1])
@@ -106,15 +106,15 @@ def by_anything(program: Program) -> Cut | None:
     best = min(_Search(program).ways(ANYHOW), key=_copies, default=None)
     if best is None:
         return None
-    made = _cut(program, "", best)
-    return replace(made, name="; ".join(said(made)))
+    cut = _cut(program, "", best)
+    return replace(cut, name="; ".join(phrases(cut)))
 
 
 def ways_by_output(program: Program) -> Iterator[Ways]:
     """Yields the ways to send rows to cells that deliver disjoint rows."""
-    asked = [] if program.windows else [_By(out.name, out.type) for out in program.output if out.type in HASHABLE]
+    outputs = [] if program.windows else [out for out in program.output if out.type in HASHABLE]
     search = _Search(program)
-    return (_by_relation(program, hashed) for by in asked for hashed in search.ways(by))
+    return (_by_relation(program, way) for out in outputs for way in search.ways(_Requirement(out.name, out.type)))
 
 
 def ways_by_anything(program: Program) -> Iterator[Ways]:
@@ -122,7 +122,7 @@ def ways_by_anything(program: Program) -> Iterator[Ways]:
     return (_by_relation(program, hashed) for hashed in _Search(program, free=True).ways(ANYHOW))
 
 
-def said(cut: Cut) -> list[str]:
+def phrases(cut: Cut) -> list[str]:
     """Returns a phrase per relation that tells how it is cut."""
     return [
         f"{role.relation} by {', '.join(name for name, _ in role.hashed)}" if role.hashed else f"all of {role.relation}"
@@ -131,7 +131,7 @@ def said(cut: Cut) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _By:
+class _Requirement:
     """A requirement on a stage or relation: to be cut by a column, hashed as a type; to be everywhere; or to be cut in
     any way."""
 
@@ -140,9 +140,9 @@ class _By:
     everywhere: bool = False
 
 
-ANYHOW, EVERYWHERE = _By(), _By(everywhere=True)
-_At = tuple[int, int]  # a stage, and the number of one of its inputs
-_Ways = Mapping[_At, Hashed]
+ANYHOW, EVERYWHERE = _Requirement(), _Requirement(everywhere=True)
+_Reader = tuple[int, int]  # a stage, and the number of one of its inputs
+_Ways = Mapping[_Reader, Hashed]
 
 
 class _Search:
@@ -159,24 +159,27 @@ class _Search:
         self._read = {name: tuple((c.name, c.type) for c in used(table, atoms)) for name, table in self._tables.items()}
         self._free, self._steps = free, 0
 
-    def ways(self, by: _By) -> Iterator[_Ways]:
+    def ways(self, requirement: _Requirement) -> Iterator[_Ways]:
         """Yields the ways to cut the result that satisfy a requirement."""
         self._steps = 0
-        return self._found([((-1, 0), len(self._program.stages) - 1, by)], {}, {})
+        return self._found([((-1, 0), len(self._program.stages) - 1, requirement)], {}, {})
 
     def _found(
-        self, todo: list[tuple[_At, str | int, _By]], known: dict[int, object], hashed: dict[_At, Hashed]
+        self,
+        todo: list[tuple[_Reader, str | int, _Requirement]],
+        known: dict[int, object],
+        hashed: dict[_Reader, Hashed],
     ) -> Iterator[_Ways]:
         todo = list(todo)
         while todo:
-            at, source, by = todo.pop()
+            reader, source, requirement = todo.pop()
             if isinstance(source, str):
-                how = self._hashed(source, by)
-                if how is None:
+                columns = self._hashed(source, requirement)
+                if columns is None:
                     return
-                hashed = {**hashed, at: how}
+                hashed = {**hashed, reader: columns}
                 continue
-            options = self._options(source, by)
+            options = self._options(source, requirement)
             if source in known:
                 if all(label != known[source] for label, _ in options):
                     return  # two readers require different cuts
@@ -188,105 +191,107 @@ class _Search:
                 known = {**known, source: options[0][0]}
                 todo += options[0][1]
                 continue
-            for label, wishes in options:
-                yield from self._found([*todo, *wishes], {**known, source: label}, hashed)
+            for label, requirements in options:
+                yield from self._found([*todo, *requirements], {**known, source: label}, hashed)
             return
         yield hashed
 
-    def _hashed(self, relation: str, by: _By) -> Hashed | None:
-        if by.everywhere:
+    def _hashed(self, relation: str, requirement: _Requirement) -> Hashed | None:
+        if requirement.everywhere:
             return ()
-        if not by.column:
+        if not requirement.column:
             return FREE if self._free else self._read[relation.lower()] or None
-        column = self._tables[relation.lower()].column(by.column)
-        return None if column is None else ((column.name, by.type),)
+        column = self._tables[relation.lower()].column(requirement.column)
+        return None if column is None else ((column.name, requirement.type),)
 
-    def _options(self, number: int, by: _By) -> list[tuple[object, list[tuple[_At, str | int, _By]]]]:
+    def _options(
+        self, number: int, requirement: _Requirement
+    ) -> list[tuple[object, list[tuple[_Reader, str | int, _Requirement]]]]:
         """Returns the ways to cut a stage that satisfy a requirement: for each a name, and the requirements on its
         inputs."""
         stage = self._program.stages[number]
         read = inputs(stage)
-        options: list[tuple[object, list[_By]]] = []
-        if by.everywhere:
+        options: list[tuple[object, list[_Requirement]]] = []
+        if requirement.everywhere:
             options.append(("everywhere", [EVERYWHERE] * len(read)))
         elif isinstance(stage, JoinStage):
-            options += _of_join(stage, by)
+            options += _of_join(stage, requirement)
         elif isinstance(stage, BandStage):
-            options += _of_band(stage, by)
+            options += _of_band(stage, requirement)
         else:
-            options += _of_feeds(stage, by)
-            if isinstance(stage, TimedStage) and by == ANYHOW:
+            options += _of_feeds(stage, requirement)
+            if isinstance(stage, TimedStage) and requirement == ANYHOW:
                 options.append(("anyhow", [ANYHOW, EVERYWHERE]))
-            if isinstance(stage, LinearStage) and by == ANYHOW:
+            if isinstance(stage, LinearStage) and requirement == ANYHOW:
                 options.append(("anyhow", [ANYHOW] * len(read)))
-        return [
-            (label, [((number, i), source, wish) for i, (source, wish) in enumerate(zip(read, wishes, strict=True))])
-            for label, wishes in options
-        ]
+        readers = [(number, i) for i in range(len(read))]
+        return [(label, list(zip(readers, read, needed, strict=True))) for label, needed in options]
 
 
-def _of_join(stage: JoinStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
+def _of_join(stage: JoinStage, requirement: _Requirement) -> Iterator[tuple[object, list[_Requirement]]]:
     plan = stage.plan
     names = separating(stage)
-    if by.column:
-        plain = {_column(out.expr) for out in plan.output if out.name == by.column}
+    if requirement.column:
+        plain = {_column(out.expr) for out in plan.output if out.name == requirement.column}
         names = tuple(name for name in names if name in plain)
     for attribute in names:
-        type_ = by.type or plan.attributes[attribute].type
-        wishes = [
-            _By(atom.columns[atom.attributes.index(attribute)], type_) if attribute in atom.attributes else EVERYWHERE
+        type_ = requirement.type or plan.attributes[attribute].type
+        requirements = [
+            _Requirement(atom.columns[atom.attributes.index(attribute)], type_)
+            if attribute in atom.attributes
+            else EVERYWHERE
             for atom in occurrences_of_plan(plan)
         ]
-        yield (attribute, type_), wishes
+        yield (attribute, type_), requirements
 
 
-def _of_band(stage: BandStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
+def _of_band(stage: BandStage, requirement: _Requirement) -> Iterator[tuple[object, list[_Requirement]]]:
     """Yields the equal columns of both sides, and the columns of one side. In the latter case every cell has all rows
     of the other side."""
     sides = [{column.name: column for column in feed.columns} for feed in feeds(stage)]
     for pair in stage.band.keys:
         columns = [side[name] for side, name in zip(sides, pair, strict=True)]
-        type_ = by.type or columns[0].type
+        type_ = requirement.type or columns[0].type
         names = [_column(column.expr) for column in columns]
-        if type_ in HASHABLE and all(names) and by.column in ("", *pair):
-            yield (pair, type_), [_By(str(name), type_) for name in names]
+        if type_ in HASHABLE and all(names) and requirement.column in ("", *pair):
+            yield (pair, type_), [_Requirement(str(name), type_) for name in names]
     for number, side in enumerate(sides):
-        other: list[_By] = [EVERYWHERE, EVERYWHERE]
-        if by == ANYHOW:
-            other[number] = ANYHOW
-            yield number, other
-        elif by.column in side and (name := _column(side[by.column].expr)):
-            other[number] = _By(name, by.type)
-            yield (by.column, by.type), other
+        requirements: list[_Requirement] = [EVERYWHERE, EVERYWHERE]
+        if requirement == ANYHOW:
+            requirements[number] = ANYHOW
+            yield number, requirements
+        elif requirement.column in side and (name := _column(side[requirement.column].expr)):
+            requirements[number] = _Requirement(name, requirement.type)
+            yield (requirement.column, requirement.type), requirements
 
 
-def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
+def _of_feeds(stage: object, requirement: _Requirement) -> Iterator[tuple[object, list[_Requirement]]]:
     """Yields the columns by which a stage with feeds may be cut, and the column of each feed's input that they come
     from."""
     assert not isinstance(stage, JoinStage)
     terms: tuple[Feed, ...] = feeds(stage)  # type: ignore[arg-type]
-    beside = []
+    others = []
     if isinstance(stage, TimedStage):
-        terms, beside = (stage.feed,), [EVERYWHERE]  # every cell reads the clock
-    places: Iterable[int] = range(len(terms[0].columns))
+        terms, others = (stage.feed,), [EVERYWHERE]  # every cell reads the clock
+    positions: Iterable[int] = range(len(terms[0].columns))
     if isinstance(stage, GroupStage):
         keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
-        shown = {out.expr.value for out in stage.outputs if out.name == by.column and out.expr.op == "col"}
-        places = [i for i in keys if not by.column or terms[0].columns[i].name in shown]
+        shown = {out.expr.value for out in stage.outputs if out.name == requirement.column and out.expr.op == "col"}
+        positions = [i for i in keys if not requirement.column or terms[0].columns[i].name in shown]
     elif isinstance(stage, (TopStage, OverStage, SliceStage, SingleStage)):
         keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
-        places = [i for i in keys if not by.column or terms[0].columns[i].name == by.column]
-    elif by.column:
-        places = [i for i, column in enumerate(terms[0].columns) if column.name == by.column][:1]
-    for place in places:
-        columns = [feed.columns[place] for feed in terms]
+        positions = [i for i in keys if not requirement.column or terms[0].columns[i].name == requirement.column]
+    elif requirement.column:
+        positions = [i for i, column in enumerate(terms[0].columns) if column.name == requirement.column][:1]
+    for position in positions:
+        columns = [feed.columns[position] for feed in terms]
         if isinstance(stage, GroupStage):
-            name = terms[0].columns[place].name
+            name = terms[0].columns[position].name
             columns = [next(column for column in feed.columns if column.name == name) for feed in terms]
-        type_ = by.type or columns[0].type
+        type_ = requirement.type or columns[0].type
         names = [_column(column.expr) for column in columns]
         if type_ in HASHABLE and all(names):
-            yield (place, type_), [*(_By(str(name), type_) for name in names), *beside]
+            yield (position, type_), [*(_Requirement(str(name), type_) for name in names), *others]
 
 
 def _column(expr: Expr) -> str | None:
@@ -319,20 +324,20 @@ def _cut(program: Program, name: str, hashed: _Ways) -> Cut:
     """
     program = without_others(program, [len(program.stages) - 1])
     tables = {table.name.lower(): table for table in program.tables}
-    wanted: dict[str, list[Hashed]] = {key: [] for key in tables}
+    needed: dict[str, list[Hashed]] = {key: [] for key in tables}
     for number, stage in enumerate(program.stages):
         for i, source in enumerate(inputs(stage)):
-            if isinstance(source, str) and hashed[number, i] not in wanted[source.lower()]:
-                wanted[source.lower()].append(hashed[number, i])
+            if isinstance(source, str) and hashed[number, i] not in needed[source.lower()]:
+                needed[source.lower()].append(hashed[number, i])
     names: dict[tuple[str, Hashed], str] = {}
     for key, table in tables.items():
-        for columns in wanted[key]:
+        for columns in needed[key]:
             by = f" by {', '.join(column for column, _ in columns)}" if columns else " everywhere"
-            wish = table.name + (by if len(wanted[key]) > 1 else "")
-            names[key, columns] = wish if len(wanted[key]) == 1 else unused(wish, [*tables, *names.values()])
+            preferred = table.name + (by if len(needed[key]) > 1 else "")
+            names[key, columns] = preferred if len(needed[key]) == 1 else unused(preferred, [*tables, *names.values()])
     roles = {role: Role(tables[key].name, columns) for (key, columns), role in names.items()}
-    if all(len(found) < 2 for found in wanted.values()):
-        read = tuple(table for key, table in tables.items() if wanted[key])
+    if all(len(found) < 2 for found in needed.values()):
+        read = tuple(table for key, table in tables.items() if needed[key])
         return Cut(name, replace(program, tables=read), roles)
     stages = tuple(
         reading(

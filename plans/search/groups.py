@@ -86,18 +86,21 @@ def groups_of(program: Program, cells: int, rates: Mapping[str, float] | None = 
     found: list[_Kept] = []
     alone = _Kept([], [], {})
     for result in program.results or ():
-        own = up_to(program, result.stage)
-        most = sum(rate.of(table.name) for table in own.tables)
-        best, least, partial = alone, 0.0, False
-        ways: Ways = {table.name: frozenset([()]) for table in own.tables}
-        for wanted, added_up in _cuts(own):
-            if rate.rows(wanted) * ENOUGH > most:
+        needed = up_to(program, result.stage)
+        total = sum(rate.of(table.name) for table in needed.tables)
+        best, fewest, partial = alone, 0.0, False
+        ways: Ways = {table.name: frozenset([()]) for table in needed.tables}
+        for candidate, added_up in _cuts(needed):
+            if rate.rows(candidate) * ENOUGH > total:
                 continue
-            places = [(kept, _united(kept.ways, wanted)) for kept in found]
-            for kept, both in [*((k, w) for k, w in places if w is not None), (_Kept([], [], {}), dict(wanted))]:
-                more = rate.rows(both) - rate.rows(kept.ways)
-                if best is alone or more < least:
-                    best, least, ways, partial = kept, more, both, added_up
+            choices = [(kept, _united(kept.ways, candidate)) for kept in found]
+            for kept, combined in [
+                *((k, w) for k, w in choices if w is not None),
+                (_Kept([], [], {}), dict(candidate)),
+            ]:
+                extra = rate.rows(combined) - rate.rows(kept.ways)
+                if best is alone or extra < fewest:
+                    best, fewest, ways, partial = kept, extra, combined, added_up
         if best is not alone and not best.names:
             found.append(best)
         best.names.append(result.name)
@@ -121,7 +124,7 @@ class _Rates:
 
     def rows(self, ways: Ways, cells: int | None = None) -> float:
         part = 1 / (cells or self._cells)
-        return sum(self._rates[name] * (part if by else 1) for name, found in ways.items() for by in found)
+        return sum(self._rates[name] * (part if columns else 1) for name, found in ways.items() for columns in found)
 
     def group(self, kept: _Kept, cells: int) -> Group:
         rows, arriving = self.rows(kept.ways, cells), sum(self._rates[name] for name in kept.ways)
@@ -141,18 +144,18 @@ def _united(known: Ways, ways: Ways) -> dict[str, frozenset[tuple[str, ...]]] | 
     common = known.keys() & ways.keys()
     if not common:
         return None
-    both = {**known, **ways}
+    united = {**known, **ways}
     for name in common:
         one, other = known[name], ways[name]
         if one != other and _free(one, other):
-            both[name] = other
+            united[name] = other
         elif one != other and not _free(other, one):
             return None
         else:
-            both[name] = one
-    return both
+            united[name] = one
+    return united
 
 
-def _free(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> bool:
+def _free(ways: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> bool:
     """Returns True if rows that may be sent by any columns may be sent as the other cut does: each to one cell."""
-    return one == {_ANY} and len(other) == 1 and () not in other
+    return ways == {_ANY} and len(other) == 1 and () not in other

@@ -33,15 +33,15 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
     return _planned(query, rates, tree, False)
 
 
-def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | None, whole: bool) -> Plan:
-    """Plans as `plan_conjunction` does. With `whole`, all attributes are enumerated, even unused ones."""
+def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | None, enumerate_all: bool) -> Plan:
+    """Plans as `plan_conjunction` does. With `enumerate_all`, all attributes are enumerated, even unused ones."""
     if not query.atoms:
         raise PlanError("the query uses no relation")
     if len(query.atoms) > MAX_ATOMS:
         raise PlanError(f"the query has {len(query.atoms)} relations, more than {MAX_ATOMS}")
     weights = atom_rates(query.atoms, rates)
-    asked, needed = _output_attributes(query)
-    if whole:
+    read, needed = _output_attributes(query)
+    if enumerate_all:
         needed = (*needed, *(name for name in query.attributes if name not in needed))
     parted = padding.apart(query)
     needed = (*needed, *(name for name in parted.keys if name not in needed))
@@ -55,12 +55,14 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
     graph = Hypergraph(graph.names, parts.edges)
     bags = _bags(parts)
     free, completed = complete(graph, needed)
-    added = tuple(name for name in free if name not in asked)
+    added = tuple(name for name in free if name not in read)
     output = graph.mask(free)
 
-    def search(made: Decomposition) -> Forest:
-        known = fans(_relations(made), query.tables, graph) if query.counted else None
-        return generalized_join_trees(made.edges, output, _part_rates(made, query.atoms, weights), fans=known)
+    def search(decomposition: Decomposition) -> Forest:
+        known = fans(_relations(decomposition), query.tables, graph) if query.counted else None
+        return generalized_join_trees(
+            decomposition.edges, output, _part_rates(decomposition, query.atoms, weights), fans=known
+        )
 
     parts, forest = with_normal_form(graph, parts, output, search)
     if query.counted and _bags(parts) > bags:  # enumerating joined rows costs less than a second copy of a bag
@@ -75,7 +77,7 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
     candidates = tuple(_candidate(found, graph, parts, query.counted) for found in forest.trees)
     best = forest.trees[_chosen(candidates, tree)]
     notes += parts.notes
-    notes += _notes(query, graph, parts, answer, forest, needed, asked, completed)
+    notes += _notes(query, graph, parts, answer, forest, needed, read, completed)
     nodes = _nodes(best, graph, parts)
     support = not query.counted and not query.fixed.issuperset(added)
     attributes = _null_safe_projections(query, nodes)
@@ -117,9 +119,9 @@ def _bags(parts: Decomposition) -> int:
 def _chosen(candidates: tuple[Candidate, ...], tree: str | None) -> int:
     if tree is None:
         return 0
-    wanted = "".join(tree.split())
+    spelling = "".join(tree.split())
     for index, candidate in enumerate(candidates):
-        if "".join(candidate.tree.split()) == wanted:
+        if "".join(candidate.tree.split()) == spelling:
             return index
     raise PlanError(
         f"{tree!r} is not a tree of this query",
@@ -219,21 +221,21 @@ def _notes(
     answer: QueryClass,
     forest: Forest,
     needed: tuple[str, ...],
-    asked: tuple[str, ...],
+    output: tuple[str, ...],
     completed: tuple[str, ...],
 ) -> list[str]:
     notes = []
-    read = [name for name in needed if name not in asked]
+    unread = [name for name in needed if name not in output]
     how = "a key fixes them per result row"
-    if not query.fixed.issuperset([*read, *completed]):
+    if not query.fixed.issuperset([*unread, *completed]):
         how = (
             "with a support count per result row; an update costs the joined rows that it changes, not only result rows"
         )
-    if read and query.counted:
+    if unread and query.counted:
         why = "enumerated besides the output: weights add up, an update costs the joined rows that it changes"
-        notes.append(f"{', '.join(read)}: {why}")
-    elif read:
-        notes.append(f"{', '.join(read)}: kept for computed outputs or residual predicates, {how}")
+        notes.append(f"{', '.join(unread)}: {why}")
+    elif unread:
+        notes.append(f"{', '.join(unread)}: kept for computed outputs or residual predicates, {how}")
     if completed:
         why = f"the path {answer.free_path}" if answer.free_path else "the bags' join"
         notes.append(f"{', '.join(completed)}: added to the output because of {why}, {how}")

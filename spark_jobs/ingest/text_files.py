@@ -66,7 +66,7 @@ class TextFiles:
             if found is None:
                 data = data.removeprefix(BOM_UTF8)
                 found = self.layout_of(path, data)
-                place, data = place.behind(data, found.start), data[found.start :]
+                place, data = place.after(data, found.start), data[found.start :]
             wrong: list[str] = []
             read = texts(checked_text(data, place), found, place, wrong)
             names = [name.lower() for name in read.column_names]

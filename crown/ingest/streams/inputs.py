@@ -65,7 +65,7 @@ def piped(batch_rows: int, table: Table) -> Iterator[pa.Table]:
     elif start.strip():
         place = Place(_WHERE)
         found = layout(checked_text(start, place), TEXT, table, place)
-        for where, data in _pieces(start[found.start :], stream, batch_rows, place.behind(start, found.start)):
+        for where, data in _pieces(start[found.start :], stream, batch_rows, place.after(start, found.start)):
             yield typed(texts(checked_text(data, where), found, where), table)
 
 
@@ -78,7 +78,7 @@ def _pieces(first: bytes, stream: BinaryIO, lines: int, place: Place) -> Iterato
             taken.append(line)
             quotes += line.count(b'"')
         yield place, (data := b"".join(taken))
-        place, taken = place.behind(data, len(data)), []
+        place, taken = place.after(data, len(data)), []
 
 
 def batches(

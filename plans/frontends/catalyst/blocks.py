@@ -60,9 +60,9 @@ class Reading:
     groups: int = 0
     gaps: dict[int, int] = field(default_factory=dict)
 
-    def alias(self, wish: str) -> str:
+    def alias(self, preferred: str) -> str:
         """Returns an unused name for a source."""
-        found = unused("".join(c if c.isalnum() else "_" for c in wish) or "t", self.aliases)
+        found = unused("".join(c if c.isalnum() else "_" for c in preferred) or "t", self.aliases)
         self.aliases.add(found)
         return found
 
@@ -82,9 +82,9 @@ class Reading:
         query = self.query(block, names)
         return query, self.derived(query, block.columns, names, "rows")
 
-    def derived(self, relation: Relation, columns: tuple[Named, ...], names: tuple[str, ...], wish: str) -> Block:
+    def derived(self, relation: Relation, columns: tuple[Named, ...], names: tuple[str, ...], preferred: str) -> Block:
         """Returns the block that reads a relation, whose columns `names` have the numbers of `columns`."""
-        alias = self.alias(wish)
+        alias = self.alias(preferred)
         table = Table(alias, tuple(Column(column.name, column.type) for column in relation.columns))
         source = Source(alias, table, 0, relation)
         made = [replace(c, value=source.qualified(name)) for c, name in zip(columns, names, strict=True)]
@@ -103,8 +103,8 @@ def distinct_names(block: Block) -> tuple[str, ...]:
 def unused_names(wishes: Iterable[str]) -> tuple[str, ...]:
     """Returns the names with numbers appended to repeated ones, without regard to case."""
     found: list[str] = []
-    for wish in wishes:
-        found.append(unused(wish or "c", [*found, WEIGHT]))
+    for preferred in wishes:
+        found.append(unused(preferred or "c", [*found, WEIGHT]))
     return tuple(found)
 
 

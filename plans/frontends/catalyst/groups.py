@@ -16,7 +16,7 @@ from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.sessions import in_sessions
 from plans.frontends.catalyst.tree import Node
 from plans.frontends.picked import VALUE, pick
-from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
+from plans.frontends.rewrites import PICKED, AggregateCall, rewritten, where_of
 from plans.payloads.sums import BITS, ONCE
 from plans.program import Aggregate
 from plans.programs.frames import Order
@@ -57,19 +57,19 @@ class Rows:
 
     columns: dict[str, Expr] = field(default_factory=dict)
     calls: dict[tuple[object, ...], Aggregate] = field(default_factory=dict)
-    picks: dict[Called, str] = field(default_factory=dict)
+    picks: dict[AggregateCall, str] = field(default_factory=dict)
     alias: Callable[[str], str] | None = None
 
-    def name(self, wish: str) -> str:
+    def name(self, preferred: str) -> str:
         """Returns a name that no column and no aggregate has."""
-        return unused(wish, [*self.columns, *(call.name for call in self.calls.values()), WEIGHT])
+        return unused(preferred, [*self.columns, *(call.name for call in self.calls.values()), WEIGHT])
 
-    def column(self, expr: Expr, wish: str) -> str:
+    def column(self, expr: Expr, preferred: str) -> str:
         """Returns the name of the column with this expression, which is added if it is missing."""
         for name, known in self.columns.items():
             if known == expr:
                 return name
-        name = self.name(split(expr.value)[1] if expr.op == "col" else wish)
+        name = self.name(split(expr.value)[1] if expr.op == "col" else preferred)
         self.columns[name] = expr
         return name
 
@@ -101,7 +101,7 @@ class Rows:
         values = [cast(value, "bool") if value.type == "null" else value for value in values]
         if kind == "Mode" and "false" in str(inner.fields.get("reverseOpt")):
             raise PlanError("MODE of the greatest value is not supported", hint="order it by the value, rising")
-        called = Called(function, tuple(values), distinct, where)
+        called = AggregateCall(function, tuple(values), distinct, where)
         return self._picked(called) if function in PICKED else rewritten(called, self._added)
 
     def pivoted(self, node: Node, translate: Callable[[Node], Expr]) -> list[Expr]:
@@ -111,10 +111,10 @@ class Rows:
             raise PlanError("PIVOT of this form cannot be read from Spark's plan", hint="write FILTER")
         pivot, value = map(translate, first.children)
         wanted = [translate(Node("Literal", one, ())) for one in first.fields["pivotColumnValues"]]
-        called = [Called("max", (value,), False, (call("nseq", pivot, one),)) for one in wanted]
+        called = [AggregateCall("max", (value,), False, (call("nseq", pivot, one),)) for one in wanted]
         return [rewritten(one, self._added) for one in called]
 
-    def _picked(self, called: Called) -> Expr:
+    def _picked(self, called: AggregateCall) -> Expr:
         if self.alias is None:  # over a frame it is an aggregate
             return self._added(called)
         if called not in self.picks:
@@ -123,7 +123,7 @@ class Rows:
 
     def greatest(self, value: Expr) -> Expr:
         """Returns the column of a group with the greatest of a value, which is added if it is missing."""
-        return rewritten(Called("max", (value,)), self._added)
+        return rewritten(AggregateCall("max", (value,)), self._added)
 
     def of(self, query: Query, base: Block) -> Query:
         """Returns a relation, which the block ``base`` reads, extended by all these columns."""
@@ -134,7 +134,7 @@ class Rows:
         outputs = tuple((name, replaced(expr, meant)) for name, expr in self.columns.items())
         return Query(query.text, (source,), (), outputs, False)
 
-    def _added(self, called: Called) -> Expr:
+    def _added(self, called: AggregateCall) -> Expr:
         """Returns the column of a group for an aggregate of the engine, which is added if it is missing."""
         function, values = called.function, called.values
         types = [result_type(function, value.type) for value in values]
@@ -153,7 +153,7 @@ class Rows:
 
 def _ordered(
     node: Node, function: str, distinct: bool, where: tuple[Expr, ...], translate: Callable[[Node], Expr]
-) -> Called:
+) -> AggregateCall:
     """Returns the call of a percentile, or of an aggregate that joins texts."""
     value, *others = node.children
     if node.kind == "ListAgg":
@@ -165,7 +165,7 @@ def _ordered(
         if distinct and any(one != translate(value) for one, _, _ in by):
             raise PlanError("with DISTINCT, LISTAGG is ordered by what it joins", hint="order by the same value")
         text = _constant(separator, "LISTAGG takes a text between the values")
-        return Called(function, (translate(value),), distinct, where, None, text or "", by)
+        return AggregateCall(function, (translate(value),), distinct, where, None, text or "", by)
     falling, shares, several = bool(node.fields.get("reverse")), [Decimal("0.5")], False
     if node.kind != "Median":
         given = others[0].child if others[0].kind == "Cast" and others[0].child.kind == "CreateArray" else others[0]
@@ -180,7 +180,7 @@ def _ordered(
     found = tuple(map(float, shares))
     values = (translate(value),)
     order = ((values[0], True, True),) if falling else ()
-    return Called(function, values, False, where, found if several else found[0], None, order)
+    return AggregateCall(function, values, False, where, found if several else found[0], None, order)
 
 
 def is_picked(node: Node) -> bool:

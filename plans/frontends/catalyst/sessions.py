@@ -15,7 +15,7 @@ from plans.expressions.build import Expr, call, lit
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
 from plans.frontends.catalyst.tree import Node
 from plans.frontends.fields import struct
-from plans.frontends.sessions import behind, sessions
+from plans.frontends.sessions import session_end, sessions
 from plans.time import durations
 
 CONVERTED = "PreciseTimestampConversion"
@@ -36,8 +36,12 @@ class Session:
         """Returns the part of the struct that a node reads, or None if it reads another value. `greatest`: an aggregate
         of the rows."""
         if node.kind == "GetStructField" and self._is(node.child):
-            return behind(greatest(self.time), self.gap) if int(node.fields["ordinal"]) else self.start
-        return struct([self.start, behind(greatest(self.time), self.gap)], ["start", "end"]) if self._is(node) else None
+            return session_end(greatest(self.time), self.gap) if int(node.fields["ordinal"]) else self.start
+        return (
+            struct([self.start, session_end(greatest(self.time), self.gap)], ["start", "end"])
+            if self._is(node)
+            else None
+        )
 
     def refused(self, node: Node) -> None:
         """Raises PlanError if a node is the struct, because its end is unknown within the rows of a session."""

@@ -10,7 +10,7 @@ from plans.expressions.build import TRUE, Expr, col
 from plans.frontends.aggregates import result_type
 from plans.frontends.datalog.terms import WORDS, Terms
 from plans.frontends.datalog.tokens import Token
-from plans.frontends.rewrites import Called, rewritten
+from plans.frontends.rewrites import AggregateCall, rewritten
 from plans.payloads.sums import ONCE
 from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, Source, check_output_name, unused
@@ -25,11 +25,11 @@ class Argument:
     """An argument of the head: a variable or a constant, or the aggregate `function` of the value that begins at token
     `start`.
 
-    `alias` is the name given by `as`. `wish` is the name without `as`.
+    `alias` is the name given by `as`. `preferred` is the name without `as`.
     """
 
     token: Token
-    wish: str
+    preferred: str
     function: str = ""
     distinct: bool = False
     start: int = 0
@@ -55,7 +55,7 @@ class Head(Terms):
             found.append(self.argument(f"c{len(found)}"))
         return found
 
-    def argument(self, wish: str) -> Argument:
+    def argument(self, preferred: str) -> Argument:
         """Returns the argument of a head at the current token."""
         token = self.here
         if token.kind not in ("name", "number", "string"):
@@ -63,7 +63,7 @@ class Head(Terms):
         self.index += 1
         function, distinct, start, empty = "", False, 0, False
         if token.kind == "name":
-            wish = token.text
+            preferred = token.text
         if token.kind == "name" and self.take("("):
             function = token.text.lower()
             if function not in _AGGREGATES:
@@ -75,16 +75,16 @@ class Head(Terms):
             empty = start == self.index
             single = self.tokens[start]
             alone = self.index == start + 1 and single.kind == "name"
-            wish = f"{function}_{single.text}" if alone else function
+            preferred = f"{function}_{single.text}" if alone else function
             self.want(")")
         alias = self.name("a name") if self.take("as") else None
-        return Argument(token, wish, function, distinct, start, empty, alias)
+        return Argument(token, preferred, function, distinct, start, empty, alias)
 
     def named(self, arguments: list[Argument]) -> list[str]:
         """Returns the names of the output columns, which differ without regard to case."""
         names: list[str] = []
         for argument in arguments:
-            name, known = argument.wish, [other.lower() for other in names]
+            name, known = argument.preferred, [other.lower() for other in names]
             if argument.alias is not None:
                 name = argument.alias.text
                 if name.lower() in known:
@@ -121,21 +121,25 @@ class Head(Terms):
         columns: dict[str, Expr] = {}
         calls: dict[str, Aggregate] = {}
 
-        def column(expr: Expr, wish: str) -> str:
+        def column(expr: Expr, preferred: str) -> str:
             for name, known in columns.items():
                 if known == expr:
                     return name
-            name = unused(wish, [*columns, *calls, WEIGHT])
+            name = unused(preferred, [*columns, *calls, WEIGHT])
             columns[name] = expr
             return name
 
-        def add(argument: Argument, given: Called) -> Expr:
-            arguments = tuple(column(value, written.get(value, "x")) for value in given.values)
-            type_ = result_type(given.function, given.values[0].type) if given.values else "int64"
-            distinct = given.distinct and given.function not in ONCE
-            wish = argument.wish if given.function == argument.function else f"{argument.wish}_{given.function}"
-            made = unused(wish, [*columns, *calls, WEIGHT])
-            calls[made] = Aggregate(made, type_, given.function, arguments, distinct)
+        def add(argument: Argument, aggregate: AggregateCall) -> Expr:
+            arguments = tuple(column(value, written.get(value, "x")) for value in aggregate.values)
+            type_ = result_type(aggregate.function, aggregate.values[0].type) if aggregate.values else "int64"
+            distinct = aggregate.distinct and aggregate.function not in ONCE
+            preferred = (
+                argument.preferred
+                if aggregate.function == argument.function
+                else f"{argument.preferred}_{aggregate.function}"
+            )
+            made = unused(preferred, [*columns, *calls, WEIGHT])
+            calls[made] = Aggregate(made, type_, aggregate.function, arguments, distinct)
             return col(made, type_)
 
         written = {variable: name for name, variable in self.variables.items()}
@@ -143,8 +147,10 @@ class Head(Terms):
         keys: list[str] = []
         for name, argument in zip(names, arguments, strict=True):
             if argument.function:
-                given = Called(argument.function, self.aggregated(argument), argument.distinct)
-                outputs.append((name, self.guard(argument.token, partial(rewritten, given, partial(add, argument)))))
+                aggregate = AggregateCall(argument.function, self.aggregated(argument), argument.distinct)
+                outputs.append(
+                    (name, self.guard(argument.token, partial(rewritten, aggregate, partial(add, argument))))
+                )
                 continue
             shown = self.value(argument.token)
             if shown.op == "col":

@@ -31,7 +31,7 @@ def parse(text: str, schema: Schema) -> Relation:
         search = Search(graph, names, loose=True)
         terms = sorted(branch.terms, key=lambda term: isinstance(term, Edge) and term.negated)
         parts += [(branch, search, found) for found in search.of(terms)]
-    rows = [{name: column for wish in names for name, column in _columns(wish, branch, found)}
+    rows = [{name: column for element in names for name, column in _columns(element, branch, found)}
             for branch, _, found in parts]  # fmt: skip
     types = {name: expr.type for row in rows for name, expr in row.items()}
     queries = [

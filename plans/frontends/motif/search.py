@@ -145,10 +145,10 @@ class Search:
         names = tuple((column.value, name) for name, column in ids if column.op == "col")
         return Query(self.graph.text, found.sources, found.conditions, tuple(outputs), distinct, names=names)
 
-    def alias(self, found: Found, wish: str = "") -> str:
+    def alias(self, found: Found, preferred: str = "") -> str:
         """Returns a name for a source that no element has."""
         taken = [*self.names, *(source.alias for source in found.sources)]
-        return unused(wish or f"edge{len(found.sources) + 1}", taken)
+        return unused(preferred or f"edge{len(found.sources) + 1}", taken)
 
 
 def union(parts: list[Query], distinct: bool) -> Relation:

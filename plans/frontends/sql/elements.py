@@ -17,7 +17,7 @@ from plans.errors import PlanError
 from plans.expressions.build import FALSE, NULL, Expr, call, cast, lit
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.macros.lists import AGGREGATED, aggregated
-from plans.frontends.fields import Shown, at, behind_places, generated
+from plans.frontends.fields import Shown, at, below_positions, generated
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scope import Relation, Scope, value_of
@@ -44,7 +44,7 @@ def shown_of(node: exp.Unnest, names: list[str], value: Expr) -> tuple[Expr, Sho
     if isinstance(offset, exp.Identifier) and names:
         names.append(offset.name)
     if offset:
-        array, shown = call("with_places", array), (*behind_places(shown), ("pos", ("pos",)))
+        array, shown = call("with_places", array), (*below_positions(shown), ("pos", ("pos",)))
     return array, shown
 
 

@@ -56,12 +56,12 @@ class Names:
     taken: set[str] = field(default_factory=set)
     groups: int = 0
 
-    def alias(self, wish: str) -> str:
+    def alias(self, preferred: str) -> str:
         """Returns an unused name for a source."""
-        unique, number = wish.replace(".", "_"), 1
+        unique, number = preferred.replace(".", "_"), 1
         while unique.lower() in self.taken:
             number += 1
-            unique = f"{wish.replace('.', '_')}_{number}"
+            unique = f"{preferred.replace('.', '_')}_{number}"
         self.taken.add(unique.lower())
         return unique
 
@@ -88,9 +88,9 @@ class Frame:
         """Returns the aliases of the sources."""
         return {source.alias for source in self.sources}
 
-    def derived(self, relation: Algebra, wish: str) -> Source:
+    def derived(self, relation: Algebra, preferred: str) -> Source:
         """Returns a source over a derived relation."""
-        alias = self.names.alias(wish)
+        alias = self.names.alias(preferred)
         return Source(alias, Table(alias, tuple(Column(c.name, c.type) for c in relation.columns)), input=relation)
 
     def merge(self, inner: Frame, group: int = 0) -> None:

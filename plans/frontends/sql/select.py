@@ -64,13 +64,13 @@ def flatten(
     correlated: bool = False,
     unique: bool = True,
     typed: bool = True,
-    wish: str = "rows",
+    preferred: str = "rows",
     new_frame: bool = False,
 ) -> Frame:
     """Returns the join core of a flat SELECT, for the frame of the scope.
 
-    `wish`: the preferred name of the rows below a window function. `new_frame`: for a frame of its own, whose aliases
-    are independent unless it reads the outer query. The other arguments are those of `read`.
+    `preferred`: the preferred name of the rows below a window function. `new_frame`: for a frame of its own, whose
+    aliases are independent unless it reads the outer query. The other arguments are those of `read`.
     """
     node = unwrapped(node)
     if not isinstance(node, exp.Select):
@@ -82,7 +82,7 @@ def flatten(
     (part,) = _parts(node, inner, _Checks(unique, typed or windows))
     frame = part.scope.frame
     if windows:
-        frame = _over([part], Frame(Names() if new_frame and not correlated else scope.frame.names), wish)
+        frame = _over([part], Frame(Names() if new_frame and not correlated else scope.frame.names), preferred)
     else:
         frame.outputs = part.selected.pairs
     frame.distinct = bool(node.args.get("distinct"))
@@ -371,11 +371,11 @@ def _united(parts: list[_Part], distinct: bool) -> Relation:
     return SetOperation(made, ("distinct", union) if distinct else union)
 
 
-def _over(parts: list[_Part], frame: Frame, wish: str) -> Frame:
+def _over(parts: list[_Part], frame: Frame, preferred: str) -> Frame:
     """Returns a frame over the rows with their window functions, and with the selected columns."""
     first = parts[0]
     assert first.windows is not None
-    names = first.windows.joined(_united(parts, False), frame, wish)
+    names = first.windows.joined(_united(parts, False), frame, preferred)
     frame.conditions += [replaced(one, names) for one in first.qualify]
     frame.outputs = tuple((name, replaced(expr, names)) for name, expr in first.selected.pairs)
     return frame

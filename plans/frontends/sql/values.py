@@ -157,8 +157,8 @@ def _of_frame(sub: subqueries.Subquery, scope: Scope) -> Expr:
     names = {} if value in read else {value: name}
     for one in read:
         for side in subqueries.sides(one, aliases):
-            wish = side.value.partition(".")[2] if side.op == "col" else f"k{len(names)}"  # error messages show it
-            names.setdefault(side, unused(wish, names.values()))
+            preferred = side.value.partition(".")[2] if side.op == "col" else f"k{len(names)}"  # error messages show it
+            names.setdefault(side, unused(preferred, names.values()))
     exists = {} if value not in read else {TRUE: unused("there", names.values())}
     outputs = tuple((name, expr) for expr, name in {**names, **exists}.items())
     keys = tuple(sub.frame.keys)

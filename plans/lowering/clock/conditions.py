@@ -110,7 +110,7 @@ def _marked(query: Query, source: Source, found: Period, clock: Source) -> tuple
     there = tuple(call("not", call("isnull", one)) for one in known)
 
     def rows(value: Expr, since: Expr | None, until: Expr | None) -> Relation:
-        hidden = {unused(wish, [*names, mark]): one for wish, one in (("since", since), ("until", until)) if one}
+        hidden = {unused(name, [*names, mark]): one for name, one in (("since", since), ("until", until)) if one}
         outputs = (*names.items(), (mark, value), *hidden.items())
         bounds = iter(hidden)
         first, last = (None if one is None else next(bounds) for one in (since, until))
@@ -160,16 +160,19 @@ def _within(
     for column in columns:
         taken[column] = unused(split(str(column.value))[1], taken.values())
     hidden: dict[str, tuple[str, Expr]] = {}
-    for wish, op, found in (("since", "greatest", [a for a, _ in bounds]), ("until", "least", [b for _, b in bounds])):
+    for bound, op, found in (
+        ("since", "greatest", [a for a, _ in bounds]),
+        ("until", "least", [b for _, b in bounds]),
+    ):
         known = list(dict.fromkeys(one for one in found if one is not None))
         if known:
             value = known[0] if len(known) == 1 else call(op, *known)
-            hidden[wish] = unused(wish, [*taken.values(), *(name for name, _ in hidden.values())]), value
+            hidden[bound] = unused(bound, [*taken.values(), *(name for name, _ in hidden.values())]), value
             own += [call("not", call("isnull", one)) for one in known]  # the condition is not unknown
     outputs = (*((name, column) for column, name in taken.items()), *hidden.values())
     plain = tuple(replace(source, group=0, join="inner", on=()) for source in inside)
     moments = Query(query.text, (clock,), (), ((NOW, clock.qualified(NOW)),), False)
-    since, until = (hidden[wish][0] if wish in hidden else None for wish in ("since", "until"))
+    since, until = (hidden[bound][0] if bound in hidden else None for bound in ("since", "until"))
     made = Timed(Query(query.text, plain, tuple(own), outputs, False), moments, since, until)
     derived = replace(leading, table=Table(leading.alias, made.columns), input=made)
     names = {column: derived.qualified(name) for column, name in taken.items()}

@@ -24,11 +24,11 @@ _BEST, _VALUE = "best", "value"
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Comparison:
     """The conditions on a subquery: those over its own columns, pairs of equal expressions (`eq` or `nseq`, outer,
     inner), and one comparison of an inner value with an outer one."""
 
-    own: tuple[Expr, ...]
+    local: tuple[Expr, ...]
     keys: tuple[tuple[str, Expr, Expr], ...]
     op: str
     value: Expr
@@ -60,12 +60,12 @@ def _existing(query: Query, group: int, counted: set[str]) -> Query:
     if any(source.join != "inner" for source in inside) or any(aliases_of(on) & aliases for s in rest for on in s.on):
         return query
     parts = [part for one in query.conditions for part in one.conjuncts()]
-    mine = [part for part in parts if aliases_of(part) & aliases]
-    asked = _asked(mine, aliases, counted)
-    if asked is None:
+    group_parts = [part for part in parts if aliases_of(part) & aliases]
+    comparison = _comparison_of(group_parts, aliases, counted)
+    if comparison is None:
         return query
-    source, conditions = _best_of(query.text, [replace(one, group=0) for one in inside], asked)
-    others = tuple(part for part in parts if part not in mine)
+    source, conditions = _best_of(query.text, [replace(one, group=0) for one in inside], comparison)
+    others = tuple(part for part in parts if part not in group_parts)
     return replace(query, sources=(*rest, source), conditions=(*others, *conditions))
 
 
@@ -73,22 +73,22 @@ def _absent(query: Query, source: Source, counted: set[str]) -> Source:
     """Returns a source of an anti join or a mark, replaced by its best rows; the source itself if it has other
     conditions."""
     parts = [part for one in source.on for part in one.conjuncts()]
-    asked = _asked(parts, {source.alias}, counted)
-    if source.group or asked is None:
+    comparison = _comparison_of(parts, {source.alias}, counted)
+    if source.group or comparison is None:
         return source
-    made, conditions = _best_of(query.text, [replace(source, join="inner", on=())], asked)
+    made, conditions = _best_of(query.text, [replace(source, join="inner", on=())], comparison)
     return replace(made, join=source.join, on=conditions)
 
 
-def _asked(parts: Iterable[Expr], inside: set[str], counted: set[str]) -> _Asked | None:
+def _comparison_of(parts: Iterable[Expr], inside: set[str], counted: set[str]) -> _Comparison | None:
     """Returns the conditions on a subquery if they are equalities and one comparison with sources that count; else
     None."""
-    own: list[Expr] = []
+    local: list[Expr] = []
     keys: list[tuple[str, Expr, Expr]] = []
     compared: list[tuple[str, Expr, Expr]] = []
     for part in parts:
         if aliases_of(part) <= inside:
-            own.append(part)
+            local.append(part)
             continue
         if part.op not in ("eq", "nseq", *ORDERING):
             return None
@@ -107,21 +107,22 @@ def _asked(parts: Iterable[Expr], inside: set[str], counted: set[str]) -> _Asked
     op, value, outer = compared[0]
     if value.type != outer.type or value.type == "bool" or is_nested(value.type):
         return None
-    return _Asked(tuple(own), tuple(keys), op, value, outer)
+    return _Comparison(tuple(local), tuple(keys), op, value, outer)
 
 
-def _best_of(text: str, inside: Sequence[Source], asked: _Asked) -> tuple[Source, tuple[Expr, ...]]:
+def _best_of(text: str, inside: Sequence[Source], comparison: _Comparison) -> tuple[Source, tuple[Expr, ...]]:
     """Returns the best value for each combination of the keys as a source, and the conditions that join it."""
-    named = tuple((f"k{i}", inner) for i, (_, _, inner) in enumerate(asked.keys))
-    rows = Query(text, tuple(inside), asked.own, (*named, (_VALUE, asked.value)), False)
-    function = "min" if asked.op in ("lt", "le") else "max"
-    best = Aggregate(_BEST, asked.value.type, function, (_VALUE,))
-    shown = tuple((name, col(name, expr.type)) for name, expr in (*named, (_BEST, asked.value)))
+    named = tuple((f"k{i}", inner) for i, (_, _, inner) in enumerate(comparison.keys))
+    rows = Query(text, tuple(inside), comparison.local, (*named, (_VALUE, comparison.value)), False)
+    function = "min" if comparison.op in ("lt", "le") else "max"
+    best = Aggregate(_BEST, comparison.value.type, function, (_VALUE,))
+    shown = tuple((name, col(name, expr.type)) for name, expr in (*named, (_BEST, comparison.value)))
     made = Group(rows, tuple(name for name, _ in named), (best,), shown, None, not named)
     source = Source(
         inside[0].alias, Table(inside[0].alias, tuple(Column(c.name, c.type) for c in made.columns)), 0, made
     )
     ties = [
-        call(op, outer, source.qualified(name)) for (op, outer, _), (name, _) in zip(asked.keys, named, strict=True)
+        call(op, outer, source.qualified(name))
+        for (op, outer, _), (name, _) in zip(comparison.keys, named, strict=True)
     ]
-    return source, (*ties, call(asked.op, source.qualified(_BEST), asked.outer))
+    return source, (*ties, call(comparison.op, source.qualified(_BEST), comparison.outer))

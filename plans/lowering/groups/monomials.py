@@ -69,11 +69,11 @@ class Monomials:
         self._number: dict[tuple[Expr, str], int] = {}
         self._required = required
 
-    def forget(self, kept: int) -> None:
-        """Removes all leaves but the first `kept`."""
-        for leaf in self.leaves[kept:]:
+    def forget(self, count: int) -> None:
+        """Removes all leaves but the first `count`."""
+        for leaf in self.leaves[count:]:
             del self._number[leaf]
-        del self.leaves[kept:]
+        del self.leaves[count:]
 
     def doubles(self, monomial: Monomial) -> int:
         """Returns how many doubles are factors of a product."""
@@ -202,23 +202,23 @@ class Monomials:
         """Returns the polynomial that is 1 where a condition is TRUE. Raises NotFactorableError."""
         return self._where(condition, True)
 
-    def _where(self, condition: Expr, wanted: bool) -> Polynomial:
+    def _where(self, condition: Expr, truth: bool) -> Polynomial:
         """Returns the polynomial that is 1 where a condition is TRUE, or where it is FALSE."""
         if not condition.columns:
-            return ONE if _single(condition) is wanted else {}
+            return ONE if _single(condition) is truth else {}
         if len(aliases_of(condition)) == 1:
-            return self._leaf(condition if wanted else call("not", condition))
+            return self._leaf(condition if truth else call("not", condition))
         if condition.op == "not":
-            return self._where(condition.args[0], not wanted)
+            return self._where(condition.args[0], not truth)
         if condition.op in ("and", "or"):
-            parts = [self._where(arg, wanted) for arg in condition.args]
-            if (condition.op == "and") == wanted:
+            parts = [self._where(arg, truth) for arg in condition.args]
+            if (condition.op == "and") == truth:
                 return self.times(*parts)
             open_ = self.times(*(_sum(ONE, {m: -c for m, c in part.items()}) for part in parts))
             return _sum(ONE, {m: -c for m, c in open_.items()})
         if condition.op == "isnull":
             there = self.valid(condition.args[0])
-            return _sum(ONE, {m: -c for m, c in there.items()}) if wanted else there
+            return _sum(ONE, {m: -c for m, c in there.items()}) if truth else there
         raise NotFactorableError
 
     # What is not finite
@@ -259,11 +259,11 @@ class Monomials:
         return self._product(left, right)
 
     def _chosen(self, branches: list[tuple[Polynomial, Signs]]) -> Signs:
-        def part(of: list[Polynomial | None]) -> Polynomial | None:
-            if any(one is None for one in of):
+        def part(polynomials: list[Polynomial | None]) -> Polynomial | None:
+            if any(one is None for one in polynomials):
                 return None
             return _sum(
-                *(self.times(when, one) for (when, _), one in zip(branches, of, strict=True) if one is not None)
+                *(self.times(when, p) for (when, _), p in zip(branches, polynomials, strict=True) if p is not None)
             )
 
         plus, minus = part([s.plus for _, s in branches]), part([s.minus for _, s in branches])

@@ -72,19 +72,24 @@ def _fitted(relation: Relation) -> Relation:
     return relation if same else replace(relation, sources=tuple(sources))
 
 
-def _with_only(part: Group | Over | Unnest, wanted: Set[str]) -> Relation:
+def _with_only(part: Group | Over | Unnest, required: Set[str]) -> Relation:
     """Returns a relation with at least the wanted columns."""
     if isinstance(part, Unnest):
         *rest, _ = part.input.columns
-        rows = _with(part.input, [*(column.name in wanted for column in rest), True])
+        rows = _with_columns(part.input, [*(column.name in required for column in rest), True])
         return part if rows is part.input else replace(part, input=rows)
     if isinstance(part, Group):
-        return _aggregated(part, wanted)
-    functions = tuple(one for one in part.functions if one.name in wanted)
+        return _aggregated(part, required)
+    functions = tuple(one for one in part.functions if one.name in required)
     if not functions:
         return part.input
-    kept = {*wanted, *part.keys, *(one.column for one in part.order), *(name for one in functions for name in one.read)}
-    rows = _with(part.input, [column.name in kept for column in part.input.columns])
+    kept = {
+        *required,
+        *part.keys,
+        *(one.column for one in part.order),
+        *(name for one in functions for name in one.read),
+    }
+    rows = _with_columns(part.input, [column.name in kept for column in part.input.columns])
     if rows is part.input and functions == part.functions:
         return part
     shown = {column.name for column in part.shown}
@@ -92,16 +97,16 @@ def _with_only(part: Group | Over | Unnest, wanted: Set[str]) -> Relation:
     return replace(part, input=rows, functions=functions, hidden=hidden)
 
 
-def _aggregated(group: Group, wanted: Set[str]) -> Group:
+def _aggregated(group: Group, required: Set[str]) -> Group:
     """Returns a group without the aggregates that are read only by unwanted outputs. Keys stay, because they make rows
     distinct."""
-    outputs = tuple((name, expr) for name, expr in group.outputs if name in wanted or expr.columns <= set(group.keys))
+    outputs = tuple((name, expr) for name, expr in group.outputs if name in required or expr.columns <= set(group.keys))
     read = {name for _, expr in outputs for name in expr.columns} | (group.having.columns if group.having else set())
     aggregates = tuple(one for one in group.aggregates if one.name in read)
     if aggregates == group.aggregates or not outputs:
         return group
     kept = {*group.keys, *(name for one in aggregates for name in one.read)}
-    rows = _with(group.input, [column.name in kept for column in group.input.columns])
+    rows = _with_columns(group.input, [column.name in kept for column in group.input.columns])
     return replace(group, input=rows, aggregates=aggregates, outputs=outputs)
 
 
@@ -109,7 +114,7 @@ def _column(column: Column) -> Column:
     return Column(column.name, column.type)
 
 
-def _with(rows: Relation, kept: list[bool]) -> Relation:
+def _with_columns(rows: Relation, kept: list[bool]) -> Relation:
     """Returns the rows without some of their columns if they are selected from single tables; other rows stay
     unchanged."""
     parts = rows.inputs if isinstance(rows, SetOperation) else (rows,)

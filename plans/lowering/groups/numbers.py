@@ -38,25 +38,25 @@ def _by_count(relation: Relation) -> Relation:
     source, over = query.sources[0], query.sources[0].input
     exprs = dict(query.outputs)
     numbers = [source.qualified(one.name) for one in over.functions if one.function == "row_number"]
-    told = {name for name, expr in exprs.items() if expr in numbers}
-    of_partitions = [*query.conditions, *(expr for name, expr in exprs.items() if name not in told)]
+    row_numbers = {name for name, expr in exprs.items() if expr in numbers}
+    of_partitions = [*query.conditions, *(expr for name, expr in exprs.items() if name not in row_numbers)]
     read = {split(name)[1] for expr in of_partitions for name in expr.columns}
-    if not told or not read <= set(over.keys) or not all(_is_of_numbers(one, told) for one in relation.aggregates):
+    if not row_numbers or not read <= set(over.keys) or row_numbers & set(relation.keys):
         return relation
-    if told & set(relation.keys):
+    if not all(_follows_from_count(one, row_numbers) for one in relation.aggregates):
         return relation
-    there = unused("rows", over.keys)
+    count_name = unused("rows", over.keys)
     keys = tuple(
         (column.name, col(column.name, column.type)) for column in over.input.columns if column.name in over.keys
     )
-    count = Aggregate(there, "int64", "count")
-    rows = Group(over.input, over.keys, (count,), (*keys, (there, col(there, "int64"))), whole=not over.keys)
+    count = Aggregate(count_name, "int64", "count")
+    rows = Group(over.input, over.keys, (count,), (*keys, (count_name, col(count_name, "int64"))), whole=not over.keys)
     table = Table(source.alias, tuple(Column(column.name, column.type) for column in rows.columns))
     inner = replace(source, table=table, input=rows)
-    n = inner.qualified(there)
-    outputs = [(name, expr) for name, expr in query.outputs if name not in told]
+    n = inner.qualified(count_name)
+    outputs = [(name, expr) for name, expr in query.outputs if name not in row_numbers]
     aggregates: list[Aggregate] = []
-    meant: dict[str, Expr] = {}
+    values: dict[str, Expr] = {}
     for one in relation.aggregates:
         parts = []
         for function, value, type_ in _parts(one, n):
@@ -69,7 +69,7 @@ def _by_count(relation: Relation) -> Relation:
             outputs.append((argument, value))
             aggregates.append(Aggregate(name, type_, function, (argument,)))
             parts.append(col(name, type_))
-        meant[one.name] = _made(one, parts)
+        values[one.name] = _combined(one, parts)
     return replace(
         relation,
         input=replace(
@@ -79,34 +79,35 @@ def _by_count(relation: Relation) -> Relation:
             outputs=tuple(outputs),
         ),
         aggregates=tuple(aggregates),
-        outputs=tuple((name, renamed(expr, meant)) for name, expr in relation.outputs),
-        having=None if relation.having is None else renamed(relation.having, meant),
+        outputs=tuple((name, renamed(expr, values)) for name, expr in relation.outputs),
+        having=None if relation.having is None else renamed(relation.having, values),
     )
 
 
-def _is_of_numbers(one: Aggregate, told: set[str]) -> bool:
+def _follows_from_count(aggregate: Aggregate, row_numbers: set[str]) -> bool:
     """Returns whether the value of an aggregate follows from the number of rows in each partition."""
-    if one.where is not None or one.function not in ("count", "sum", "avg", *ONCE):
+    if aggregate.where is not None or aggregate.function not in ("count", "sum", "avg", *ONCE):
         return False
-    if one.distinct and one.function != "count":
+    if aggregate.distinct and aggregate.function != "count":
         return False
-    return set(one.arguments) <= told and (bool(one.arguments) or one.function == "count")
+    return set(aggregate.arguments) <= row_numbers and (bool(aggregate.arguments) or aggregate.function == "count")
 
 
-def _parts(one: Aggregate, n: Expr) -> list[tuple[str, Expr, str]]:
+def _parts(aggregate: Aggregate, n: Expr) -> list[tuple[str, Expr, str]]:
     """Returns the parts of an aggregate over partitions of ``n`` rows: for each its function, its value in a partition,
     and its type. The number of distinct row numbers of several partitions is that of the largest partition."""
-    if one.function in ONCE:
-        return [(one.function, cast(n if one.function == "max" else lit(1, one.type), one.type), one.type)]
-    if one.distinct:
+    if aggregate.function in ONCE:
+        extreme = n if aggregate.function == "max" else lit(1, aggregate.type)
+        return [(aggregate.function, cast(extreme, aggregate.type), aggregate.type)]
+    if aggregate.distinct:
         return [("max", n, "int64")]
     total = apply("shiftright", (call("mul", n, call("add", n, lit(1, n.type))), lit(1)))
     counted, summed = ("sum", n, "int64"), ("sum", total, "int64")
-    return {"count": [counted], "sum": [summed], "avg": [summed, counted]}[one.function]
+    return {"count": [counted], "sum": [summed], "avg": [summed, counted]}[aggregate.function]
 
 
-def _made(one: Aggregate, parts: list[Expr]) -> Expr:
+def _combined(aggregate: Aggregate, parts: list[Expr]) -> Expr:
     """Returns an aggregate, computed from its parts."""
-    if one.function == "count":
-        return call("coalesce", parts[0], lit(0, one.type))
-    return call("div", *(cast(part, "float64") for part in parts)) if one.function == "avg" else parts[0]
+    if aggregate.function == "count":
+        return call("coalesce", parts[0], lit(0, aggregate.type))
+    return call("div", *(cast(part, "float64") for part in parts)) if aggregate.function == "avg" else parts[0]

@@ -50,7 +50,7 @@ class _Columns:
     """The columns that a source must have: its own columns, and computed columns with their names."""
 
     source: Source
-    own: set[str]
+    plain: set[str]
     computed: dict[Expr, str]
 
     def name(self, expr: Expr) -> str:
@@ -82,7 +82,7 @@ def _stage(group: Group, query: Query, expansion: Expansion, stages: Stages) -> 
     read |= {column.value for column in (*outputs, *factors.values())}
     for name in read:
         alias, column = split(name)
-        columns[alias].own.add(column.lower())
+        columns[alias].plain.add(column.lower())
     sources = tuple(_source(columns[source.alias], stages) for source in query.sources)
     core = replace(
         query, sources=sources, outputs=tuple((name, expr) for expr, name in outputs.items()), distinct=False
@@ -117,14 +117,14 @@ def _freed(expr: Expr, columns: dict[str, _Columns], outputs: dict[Expr, str]) -
     return renamed(expr, names)
 
 
-def _source(of: _Columns, stages: Stages) -> Source:
+def _source(columns: _Columns, stages: Stages) -> Source:
     """Returns the source, derived by a stage if it needs computed columns."""
-    source, table = of.source, of.source.table
-    if not of.computed:
+    source, table = columns.source, columns.source.table
+    if not columns.computed:
         return source
-    kept = of.own | {name.lower() for name in table.key}
-    plain = passed(column for column in table.columns if column.name.lower() in kept)
-    computed = tuple(Output(name, expr.type, local(expr)) for expr, name in of.computed.items())
+    needed = columns.plain | {name.lower() for name in table.key}
+    plain = passed(column for column in table.columns if column.name.lower() in needed)
+    computed = tuple(Output(name, expr.type, local(expr)) for expr, name in columns.computed.items())
     number = stages.linear(Feed(origin(table), (*plain, *computed)))
     return replace(stages.source(source.alias, number, table.key), group=source.group)
 

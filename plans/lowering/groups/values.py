@@ -27,39 +27,39 @@ Grouped = Callable[[Group, Query], GroupStage]
 def with_values(group: Group, rows: Query, stages: Stages, grouped: Grouped) -> GroupStage:
     """Returns the stage of a group over a join core with the feeds of least expected cost."""
     valued = [call for call in group.aggregates if call.distinct or call.function in ONCE]
-    wanted = dict.fromkeys(read for call in valued if (read := call.read) and not set(read) <= set(group.keys))
+    value_columns = dict.fromkeys(read for call in valued if (read := call.read) and not set(read) <= set(group.keys))
     summed = tuple(call for call in group.aggregates if call not in valued)
-    if stages.together or not wanted or (len(wanted) == 1 and not summed):
+    if stages.together or not value_columns or (len(value_columns) == 1 and not summed):
         return grouped(group, rows)
-    begun = len(stages.made)
+    start = len(stages.made)
     grouped(group, rows)
-    one = work(_joins(stages, begun))
-    stages.forget(begun)
-    apart = _apart(group, rows, stages, grouped, list(wanted), summed)
-    several = work(_joins(stages, begun))
-    if several < one:
-        return _noted(apart, f"{_named(valued)}: feeds of their own", several, one, stages)
-    stages.forget(begun)
-    return _noted(grouped(group, rows), f"{_named(valued)}: from the feed of the sums", one, several, stages)
+    single = work(_joins(stages, start))
+    stages.forget(start)
+    separate = _separate_feeds(group, rows, stages, grouped, list(value_columns), summed)
+    several = work(_joins(stages, start))
+    if several < single:
+        return _noted(separate, f"{_named(valued)}: feeds of their own", several, single, stages)
+    stages.forget(start)
+    return _noted(grouped(group, rows), f"{_named(valued)}: from the feed of the sums", single, several, stages)
 
 
-def _apart(
+def _separate_feeds(
     group: Group,
     rows: Query,
     stages: Stages,
     grouped: Grouped,
-    wanted: list[tuple[str, ...]],
+    value_columns: list[tuple[str, ...]],
     summed: tuple[Aggregate, ...],
 ) -> GroupStage:
     """Returns the stage with a feed for the sums (or for the first values if there are no sums), and a feed for each of
     the other values."""
     first = summed
     if not summed:
-        first = tuple(call for call in group.aggregates if set(call.read) <= {*group.keys, *wanted[0]})
+        first = tuple(call for call in group.aggregates if set(call.read) <= {*group.keys, *value_columns[0]})
     read = {*group.keys, *(name for call in first for name in call.read)}
     main = grouped(replace(group, aggregates=first), _narrowed(rows, read))
-    come = {column.name for column in main.feed.columns}
-    values = tuple(_values(group, rows, stages, read) for read in wanted if not set(read) <= come)
+    present = {column.name for column in main.feed.columns}
+    values = tuple(_values(group, rows, stages, read) for read in value_columns if not set(read) <= present)
     return replace(main, aggregates=group.aggregates, values=values)
 
 
@@ -72,8 +72,8 @@ def _narrowed(rows: Query, read: set[str]) -> Query:
     return replace(rows, outputs=tuple((name, expr) for name, expr in rows.outputs if name in read))
 
 
-def _joins(stages: Stages, begun: int) -> list[Plan]:
-    return [stage.plan for stage in stages.made[begun:] if isinstance(stage, JoinStage)]
+def _joins(stages: Stages, start: int) -> list[Plan]:
+    return [stage.plan for stage in stages.made[start:] if isinstance(stage, JoinStage)]
 
 
 def _named(calls: list[Aggregate]) -> str:
@@ -83,11 +83,11 @@ def _named(calls: list[Aggregate]) -> str:
     return ", ".join(dict.fromkeys(written(call) for call in calls))
 
 
-def _noted(made: GroupStage, chosen: str, cost: float, other: float, stages: Stages) -> GroupStage:
+def _noted(group: GroupStage, chosen: str, cost: float, other: float, stages: Stages) -> GroupStage:
     """Returns the stage. Adds a note on the choice to the first join that it reads."""
-    number = made.feed.source
+    number = group.feed.source
     stage = stages.made[number] if isinstance(number, int) else None
     if isinstance(stage, JoinStage) and isinstance(number, int):
         note = f"{chosen}; a change of every relation costs about {cost:.0f} rows so, {other:.0f} the other way"
         stages.made[number] = replace(stage, plan=replace(stage.plan, notes=(*stage.plan.notes, note)))
-    return made
+    return group

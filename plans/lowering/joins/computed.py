@@ -41,20 +41,20 @@ def _computed(query: Query) -> dict[Expr, tuple[Expr, ...]]:
             loose.append(part)
             continue
         ties.append(aliases_of(part))
-        if not _join(*bare):
+        if not _joinable(*bare):
             found[part] = tuple(side for side in part.args if side.op == "cast")
     for part in loose:
         tied = aliases_of(part)
-        if _join(*part.args) and not any(tied <= one for one in together(query.sources, ties)):
+        if _joinable(*part.args) and not any(tied <= one for one in together(query.sources, ties)):
             found[part] = tuple(side for side in part.args if side.op != "col")
             ties.append(tied)
     return {part: sides for part, sides in found.items() if sides}
 
 
-def _join(one: Expr, two: Expr) -> bool:
+def _joinable(left: Expr, right: Expr) -> bool:
     """Returns whether the types of both values can be joined."""
     try:
-        join_type(one, two, one.type, two.type)
+        join_type(left, right, left.type, right.type)
     except PlanError:
         return False
     return True

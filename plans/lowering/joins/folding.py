@@ -49,7 +49,7 @@ def folded(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query
     exprs = [*(expr for _, expr in made.outputs), *made.residual]
     shown = graph.mask(frozenset().union(*(expr.columns for expr in exprs)))
     for members in _chains(query, made.atoms, graph):
-        if _undoes(graph, members, shown):
+        if _removes_cycle(graph, members, shown):
             found = _fold(query, made.atoms, members, stages, stage)
             if found is not None:
                 return found
@@ -67,11 +67,11 @@ def divided(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Quer
     if len(members) < 2 or any(source.join != "inner" for source in query.sources):
         return query
     for part in members:
-        own = [one for one in parts if one.columns and aliases_of(one) <= part]
-        if any(len(aliases_of(one)) > 1 and column_pair(one) is None for one in own):
+        local = [one for one in parts if one.columns and aliases_of(one) <= part]
+        if any(len(aliases_of(one)) > 1 and column_pair(one) is None for one in local):
             inside = [source for source in query.sources if source.alias in part]
             note = f"product: {', '.join(source.alias for source in inside)} are joined first; nothing ties the others"
-            query = _as_one(query, inside, own, [], note, stages, stage)
+            query = _joined_first(query, inside, local, [], note, stages, stage)
     return query
 
 
@@ -90,7 +90,7 @@ def _chains(query: Query, atoms: Sequence[Atom], graph: Hypergraph) -> Iterator[
                     break
 
 
-def _undoes(graph: Hypergraph, members: Collection[int], shown: int) -> bool:
+def _removes_cycle(graph: Hypergraph, members: Collection[int], shown: int) -> bool:
     """Returns whether the join of the members is acyclic, and the join of their result with the other relations, too.
 
     The result of the members has the attributes that other relations have, or that are `shown`.
@@ -108,40 +108,40 @@ def _fold(
     different types."""
     inside = [query.sources[i] for i in members]
     aliases = {source.alias for source in inside}
-    own = [part for given in query.conditions for part in given.conjuncts() if part.columns]
-    own = [part for part in own if aliases_of(part) <= aliases]
-    tied = _tied_outside(query, atoms, members, own)
+    local = [part for given in query.conditions for part in given.conjuncts() if part.columns]
+    local = [part for part in local if aliases_of(part) <= aliases]
+    tied = _outside_equalities(query, atoms, members, local)
     if tied is None:
         return None
     names = ", ".join(source.alias for source in inside)
     note = f"cycle: {names} are joined first, by declared keys; what is left has no cycle"
-    return _as_one(query, inside, own, tied, note, stages, stage)
+    return _joined_first(query, inside, local, tied, note, stages, stage)
 
 
-def _as_one(
+def _joined_first(
     query: Query,
     inside: Sequence[Source],
-    own: Sequence[Expr],
-    tied: Sequence[Expr],
+    local: Sequence[Expr],
+    equalities: Sequence[Expr],
     note: str,
     stages: Stages,
     stage: Callable[[Query], int],
 ) -> Query:
-    """Returns the query that reads the join of some sources as a stage. Their `own` conditions are removed from the
-    query; the `tied` conditions join them as well."""
+    """Returns the query that reads the join of some sources as a stage. Their `local` conditions are removed from the
+    query; the `equalities` conditions join them as well."""
     aliases = [source.alias for source in inside]
     parts = [part for given in query.conditions for part in given.conjuncts()]
     rest = replace(
         query,
         sources=tuple(source for source in query.sources if source not in inside),
-        conditions=tuple(part for part in parts if part not in own),
+        conditions=tuple(part for part in parts if part not in local),
     )
     columns: dict[str, Expr] = {}
     for qualified in sorted(columns_read(rest)):
         alias, name = split(qualified)
         if alias in aliases:
             columns[unused(name, columns)] = query.source(alias).qualified(name)
-    number = stage(Query(query.text, tuple(inside), (*own, *tied), tuple(columns.items()), False))
+    number = stage(Query(query.text, tuple(inside), (*local, *equalities), tuple(columns.items()), False))
     made = stages.source(unused("_".join(aliases), [source.alias for source in query.sources]), number)
     known = stages.rates
     rates = [known.get(s.alias.lower(), known.get(s.table.name.lower(), 1.0)) for s in inside]
@@ -156,23 +156,23 @@ def _as_one(
     )
 
 
-def _tied_outside(
-    query: Query, atoms: Sequence[Atom], members: Sequence[int], own: Sequence[Expr]
+def _outside_equalities(
+    query: Query, atoms: Sequence[Atom], members: Sequence[int], local: Sequence[Expr]
 ) -> list[Expr] | None:
     """Returns the equalities between members that hold only through a relation outside. Returns None if such an
-    equality is between columns of different types. `own`: the conditions over members alone."""
+    equality is between columns of different types. `local`: the conditions over members alone."""
     holders: dict[str, list[Expr]] = {}
     for i in members:
         for column, name in zip(atoms[i].columns, atoms[i].attributes, strict=True):
             holders.setdefault(name, []).append(query.sources[i].qualified(column))
-    pairs = [{side.value for side in pair} for part in own if (pair := column_pair(part)) is not None]
+    pairs = [{side.value for side in pair} for part in local if (pair := column_pair(part)) is not None]
     found = []
     for first, *others in holders.values():
-        tied = {first.value}
-        while new := {name for pair in pairs if pair & tied for name in pair} - tied:
-            tied |= new
+        linked = {first.value}
+        while new := {name for pair in pairs if pair & linked for name in pair} - linked:
+            linked |= new
         for other in others:
-            if other.value not in tied:
+            if other.value not in linked:
                 if first.type != other.type:
                     return None
                 found.append(call("eq", first, other))

@@ -65,55 +65,55 @@ def _joined(query: Query, right: Source, read: set[str], stages: Stages, leaf: b
     if not query.sources:
         raise PlanError(f"{right.alias} is outer joined with nothing")
     parts = [part for given in right.on for part in given.conjuncts() if not verdict(part)]
-    own = [part for part in parts if aliases_of(part) <= {right.alias}]
-    crossing = [part for part in parts if part not in own]
-    ours = [part for part in crossing if right.alias not in aliases_of(part)]
-    keys = crossing_keys([part for part in crossing if part not in ours], {right.alias})
-    if keys is not None and ours:
-        keys = _matchable(keys, conjoin(ours))
-    alone = right.join == "single" and bool(crossing)  # only the rows that match the left side must be single
-    if keys is None or alone or any(len(aliases_of(left)) != 1 for _, left, _ in keys):
-        return _by_rows(query, right, own, crossing, visible_columns(right, read), stages)
-    return _by_keys(query, right, own, keys, read, stages, leaf)
+    right_only = [part for part in parts if aliases_of(part) <= {right.alias}]
+    crossing = [part for part in parts if part not in right_only]
+    left_only = [part for part in crossing if right.alias not in aliases_of(part)]
+    keys = crossing_keys([part for part in crossing if part not in left_only], {right.alias})
+    if keys is not None and left_only:
+        keys = _matchable(keys, conjoin(left_only))
+    single_matches = right.join == "single" and bool(crossing)  # only the rows that match the left side must be single
+    if keys is None or single_matches or any(len(aliases_of(left)) != 1 for _, left, _ in keys):
+        return _by_rows(query, right, right_only, crossing, visible_columns(right, read), stages)
+    return _by_keys(query, right, right_only, keys, read, stages, leaf)
 
 
-def _matchable(keys: Keys, ours: Expr) -> Keys | None:
+def _matchable(keys: Keys, left_only: Expr) -> Keys | None:
     """Returns the keys with one of them set to NULL where the left side's own condition does not hold. Returns None if
     no key reads the same source as the condition."""
     for i, (op, left, inner) in enumerate(keys):
-        if op == "eq" and aliases_of(left) == aliases_of(ours):
-            key = call("case", ours, left, NULL)
+        if op == "eq" and aliases_of(left) == aliases_of(left_only):
+            key = call("case", left_only, left, NULL)
             return [*keys[:i], (op, key, inner), *keys[i + 1 :]]
     return None
 
 
 def _by_keys(
-    query: Query, right: Source, own: list[Expr], keys: Keys, read: set[str], stages: Stages, leaf: bool
+    query: Query, right: Source, right_only: list[Expr], keys: Keys, read: set[str], stages: Stages, leaf: bool
 ) -> Query:
     visible = visible_columns(right, read)
     names = _key_names(right, len(keys))
     query, lefts = _plain_sides(query, [left for _, left, _ in keys], [inner for _, _, inner in keys], read, stages)
-    where = [local(part) for part in own]
+    where = [local(part) for part in right_only]
     where += [call("not", call("isnull", local(inner))) for op, _, inner in keys if op == "eq"]
     computed = tuple(Output(n, i.type, local(i)) for n, (_, _, i) in zip(names, keys, strict=False))
     computed = computed or (constant(names[0], True),)
-    there = Feed(origin(right.table), (*passed(visible), *computed), conjoin(where) if where else None)
+    right_rows = Feed(origin(right.table), (*passed(visible), *computed), conjoin(where) if where else None)
     if right.join == "single":
-        watched = there if not visible else replace(there, columns=passed(visible))
-        there = Feed(stages.add(SingleStage(watched)), (*passed(visible), *computed))
+        watched = right_rows if not visible else replace(right_rows, columns=passed(visible))
+        right_rows = Feed(stages.add(SingleStage(watched)), (*passed(visible), *computed))
     ties = list(zip(lefts, names, strict=False))
     if leaf and len({alias for left in lefts for alias in aliases_of(left)}) == 1:
-        plain = _padded_as_it_is(
-            query, right, own, [(op, left, i) for left, (op, _, i) in zip(lefts, keys, strict=True)]
+        plain = _padded_source(
+            query, right, right_only, [(op, left, i) for left, (op, _, i) in zip(lefts, keys, strict=True)]
         )
-        return _padded(query, right, ties, there, stages) if plain is None else plain
+        return _padded(query, right, ties, right_rows, stages) if plain is None else plain
     rows = outer_rows(query.text, query.sources, query.conditions, lefts)
     outputs = tuple(zip(names, lefts, strict=True)) if lefts else ((names[0], computed[0].expr),)
     rows = replace(rows, outputs=outputs)
-    return _completed(query, right, ties, there, computed, rows, visible, stages)
+    return _completed(query, right, ties, right_rows, computed, rows, visible, stages)
 
 
-def _padded_as_it_is(query: Query, right: Source, own: list[Expr], keys: Keys) -> Query | None:
+def _padded_source(query: Query, right: Source, right_only: list[Expr], keys: Keys) -> Query | None:
     """Returns the query with the right side as a padded source, or None if a key column is computed, repeated
     or output.
 
@@ -123,22 +123,27 @@ def _padded_as_it_is(query: Query, right: Source, own: list[Expr], keys: Keys) -
     columns = [inner.value for _, _, inner in keys]
     if any(inner.op != "col" or inner.value in shown for _, _, inner in keys) or len({*columns}) < len(columns):
         return None
-    on = (*own, *(call("not", call("isnull", inner)) for op, _, inner in keys if op == "eq"))
+    on = (*right_only, *(call("not", call("isnull", inner)) for op, _, inner in keys if op == "eq"))
     joins = tuple(call("nseq", left, inner) for _, left, inner in keys)
     source = replace(right, join="padded", on=on)
     return replace(query, sources=(*query.sources, source), conditions=(*query.conditions, *joins))
 
 
-def _padded(query: Query, right: Source, ties: list[tuple[Expr, str]], there: Feed, stages: Stages) -> Query:
+def _padded(query: Query, right: Source, ties: list[tuple[Expr, str]], right_rows: Feed, stages: Stages) -> Query:
     """Returns the query with the rows of the right side, including their keys, as a source that the tree pads."""
-    source = stages.source(right.alias, stages.linear(there), _key(right, there, [name for _, name in ties]))
+    source = stages.source(right.alias, stages.linear(right_rows), _key(right, right_rows, [name for _, name in ties]))
     joins = tuple(call("nseq", left, source.qualified(name)) for left, name in ties)
     source = replace(source, join="padded")
     return replace(query, sources=(*query.sources, source), conditions=(*query.conditions, *joins))
 
 
 def _by_rows(
-    query: Query, right: Source, own: list[Expr], crossing: list[Expr], visible: tuple[Column, ...], stages: Stages
+    query: Query,
+    right: Source,
+    right_only: list[Expr],
+    crossing: list[Expr],
+    visible: tuple[Column, ...],
+    stages: Stages,
 ) -> Query:
     """Adds a source whose key is every column of the left side that the condition reads. The matching rows are a join
     of their own."""
@@ -150,40 +155,41 @@ def _by_rows(
     rows = replace(rows, outputs=tuple(zip(names, read, strict=True)))
     alias = unused("outer", [right.alias])
     keys = stages.source(alias, joined(rows, stages), distinct=True)
-    theirs = {column.value: keys.qualified(name) for column, name in zip(read, names, strict=True)}
-    on = [renamed(part, theirs) for part in crossing]
+    columns = {column.value: keys.qualified(name) for column, name in zip(read, names, strict=True)}
+    on = [renamed(part, columns) for part in crossing]
     shown = [] if right.join in ("anti", "mark") else [(c.name, right.qualified(c.name)) for c in visible]
     outputs = shown + [(name, keys.qualified(name)) for name in names]
     plain = replace(right, group=0, join="inner", on=())
     number = joined(
-        Query(query.text, (keys, plain), (*own, *on), tuple(outputs), right.join in ("anti", "mark")), stages
+        Query(query.text, (keys, plain), (*right_only, *on), tuple(outputs), right.join in ("anti", "mark")), stages
     )
     if watched:
         number = stages.add(SingleStage(Feed(number, passed(stages.columns(number))), tuple(names)))
-    there = Feed(number, passed(stages.columns(number)))
+    right_rows = Feed(number, passed(stages.columns(number)))
     computed = tuple(Output(name, e.type, col(name, e.type)) for name, e in zip(names, read, strict=True))
-    return _completed(query, right, list(zip(read, names, strict=True)), there, computed, rows, visible, stages)
+    return _completed(query, right, list(zip(read, names, strict=True)), right_rows, computed, rows, visible, stages)
 
 
 def _completed(
     query: Query,
     right: Source,
     ties: list[tuple[Expr, str]],
-    there: Feed,
+    right_rows: Feed,
     keys: tuple[Output, ...],
     rows: Query,
     visible: tuple[Column, ...],
     stages: Stages,
 ) -> Query:
-    """Joins the left side as `right.join` says. `there`: the rows of the right side with their keys; `rows`: the keys
-    of the left side; `ties`: pairs of an expression over the left side and the key column that equals it."""
-    their_keys = replace(there, columns=tuple(out for out in there.columns if out.name in {key.name for key in keys}))
-    missing = stages.missing(feed(replace(rows, distinct=_plural(rows)), stages), their_keys)
+    """Joins the left side as `right.join` says. `right_rows`: the rows of the right side with their keys; `rows`: the
+    keys of the left side; `ties`: pairs of an expression over the left side and the key column that equals it."""
+    key_names = {key.name for key in keys}
+    right_keys = replace(right_rows, columns=tuple(out for out in right_rows.columns if out.name in key_names))
+    missing = stages.missing(feed(replace(rows, distinct=_plural(rows)), stages), right_keys)
     key_columns = stages.columns(missing)
     if right.join == "anti":
         number = missing
     elif right.join == "mark":
-        found = stages.distinct(their_keys)
+        found = stages.distinct(right_keys)
         both = [
             Feed(number, (*passed(key_columns), constant(FOUND, value)))
             for number, value in ((found, True), (missing, False))
@@ -191,19 +197,21 @@ def _completed(
         number = stages.linear(*both)
     else:
         padding = nulls(visible)
-        number = stages.linear(there, Feed(missing, (*padding, *passed(key_columns))))
-    source = stages.source(right.alias, number, _key(right, there, [name for _, name in ties]), right.join != "left")
+        number = stages.linear(right_rows, Feed(missing, (*padding, *passed(key_columns))))
+    source = stages.source(
+        right.alias, number, _key(right, right_rows, [name for _, name in ties]), right.join != "left"
+    )
     joins = tuple(call("nseq", left, source.qualified(name)) for left, name in ties)
     source = replace(source, group=right.group)
     return replace(query, sources=(*query.sources, source), conditions=(*query.conditions, *joins))
 
 
-def _key(right: Source, there: Feed, names: list[str]) -> tuple[str, ...]:
+def _key(right: Source, right_rows: Feed, names: list[str]) -> tuple[str, ...]:
     """Returns the key of the derived right side: the join keys, and if these may match several rows, a key of the right
     side."""
     if right.join != "left" or not names:
         return tuple(names) if right.join != "left" else ()
-    fixed = {str(out.expr.value).lower() for out in there.columns if out.name in names and out.expr.op == "col"}
+    fixed = {str(out.expr.value).lower() for out in right_rows.columns if out.name in names and out.expr.op == "col"}
     declared = right.table.key or (tuple(c.name for c in right.table.columns) if right.table.distinct else ())
     if not declared:
         return ()
@@ -216,13 +224,13 @@ def _plural(rows: Query) -> bool:
     return len(rows.sources) > 1
 
 
-def _key_names(right: Source, count: int, wishes: Sequence[str] = ()) -> list[str]:
-    """Returns names of key columns beside the right side's own columns: the wishes if possible. There is at least one
-    name, that of a constant if there is no key."""
+def _key_names(right: Source, count: int, preferred: Sequence[str] = ()) -> list[str]:
+    """Returns names of key columns beside the right side's own columns: the preferred ones if possible. There is at
+    least one name, that of a constant if there is no key."""
     taken = [column.name for column in right.table.columns]
     names: list[str] = []
     for i in range(max(count, 1)):
-        names.append(unused(wishes[i] if wishes else f"k{i}", [*taken, *names, FOUND]))
+        names.append(unused(preferred[i] if preferred else f"k{i}", [*taken, *names, FOUND]))
     return names
 
 

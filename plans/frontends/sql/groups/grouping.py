@@ -17,8 +17,8 @@ from plans.expressions.functions.user import NAMED, UserAggregate
 from plans.frontends.aggregates import result_type
 from plans.frontends.fields import struct
 from plans.frontends.picked import VALUE, pick
-from plans.frontends.rewrites import PICKED, Called, firsts, rewritten, where_of
-from plans.frontends.sessions import behind
+from plans.frontends.rewrites import PICKED, AggregateCall, firsts, rewritten, where_of
+from plans.frontends.sessions import session_end
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
 from plans.frontends.sql.groups.groupings import Grouping
 from plans.frontends.sql.groups.ordered import OrderedCall, check_accuracy, ordered_call
@@ -67,7 +67,9 @@ class Groups:
         self.columns: dict[str, Expr] = {}
         self.keys: dict[Expr, str] = {}
         self.calls: dict[tuple[object, ...], Aggregate] = {}
-        self.picks: dict[Called, str] = {}  # aggregates that pick one row of a group, with the alias of their source
+        self.picks: dict[
+            AggregateCall, str
+        ] = {}  # aggregates that pick one row of a group, with the alias of their source
         self.session: Session | None = None
         self.absent: dict[Expr, Expr] = {}  # keys of other groupings of the query, which are NULL here
         if grouping.several:
@@ -84,8 +86,8 @@ class Groups:
             if is_session(value_of(item)):
                 scope.text.guarded(item, partial(self._session, value_of(item)))
                 continue
-            wish = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else "key"
-            self._key(scalar(value_of(item), scope), wish or "key")
+            preferred = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else "key"
+            self._key(scalar(value_of(item), scope), preferred or "key")
 
     # columns ----------------------------------------------------------------------------------------------------------
 
@@ -95,18 +97,18 @@ class Groups:
         keys = {name: expr.type for expr, name in self.keys.items()}
         return keys | {call.name: call.type for call in self.calls.values()}
 
-    def _key(self, expr: Expr, wish: str) -> None:
+    def _key(self, expr: Expr, preferred: str) -> None:
         """Adds a grouping key."""
         if expr.type == "null":
             raise PlanError("GROUP BY NULL is not possible", hint="leave it out")
         if expr not in self.keys:
-            self.keys[expr] = self._column(expr, wish)
+            self.keys[expr] = self._column(expr, preferred)
 
-    def _column(self, expr: Expr, wish: str) -> str:
+    def _column(self, expr: Expr, preferred: str) -> str:
         """Returns the name of a column of the rows, which is added if it is missing."""
         if expr in self.columns.values():
             return next(name for name, known in self.columns.items() if known == expr)
-        name = unused(wish, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
+        name = unused(preferred, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
         self.columns[name] = expr
         return name
 
@@ -130,7 +132,7 @@ class Groups:
             raise PlanError(f"{word} is of another session than that in GROUP BY", hint=hint)
         if word in ("SESSION", "SESSION_START", "SESSION_WINDOW.START"):
             return self.session.key
-        end = behind(rewritten(Called("max", (self.session.time,)), self._added), self.session.gap)
+        end = session_end(rewritten(AggregateCall("max", (self.session.time,)), self._added), self.session.gap)
         if word in ("SESSION_END", "SESSION_WINDOW.END"):
             return end
         if word != SESSION_WINDOW:
@@ -213,30 +215,30 @@ class Groups:
             if len(order) != 1 or order[0].args.get("desc") or inner.this.this is not None:
                 raise text.error("MODE is ordered by one value, rising", node, "write MODE(x)")
             inner = exp.Mode(this=order[0].this)
-        given = [p for p in (inner.this, inner.args.get("expression")) if isinstance(p, exp.Expression)]
+        arguments = [p for p in (inner.this, inner.args.get("expression")) if isinstance(p, exp.Expression)]
         if isinstance(inner, exp.Anonymous):
-            given = list(inner.expressions)
+            arguments = list(inner.expressions)
         else:
-            given += [part for part in inner.expressions if function != "count" or part not in given]
+            arguments += [part for part in inner.expressions if function != "count" or part not in arguments]
             more = inner.args.get("zero_on_all_null")  # of COUNT_IF: a second argument, or what Snowflake's implies
-            given += [more] if isinstance(more, exp.Expression) else []
-        distinct = bool(given) and isinstance(given[0], exp.Distinct)
+            arguments += [more] if isinstance(more, exp.Expression) else []
+        distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
         if distinct:
-            given = list(given[0].expressions)
+            arguments = list(arguments[0].expressions)
         word = spelling(text.text, inner)
         text.check_arguments(inner, _CARRIED, word)
         check_accuracy(inner, text, word)
         takes = 2 if function.startswith(("covar", "corr", "regr")) else PICKED.get(function, (1, True))[0]
         registered = NAMED.get(function)
         takes = len(registered.lift.takes) if isinstance(registered, UserAggregate) else takes
-        if len(given) < takes:
+        if len(arguments) < takes:
             raise text.error(f"{word} lacks an argument", node)
-        if len(given) > takes and function != "count":
+        if len(arguments) > takes and function != "count":
             hint = _OF_SEVERAL.get(function, "count one column")
-            raise text.error(f"{word} of {len(given)} columns is not supported", node, hint)
-        star = isinstance(given[0], exp.Star)
+            raise text.error(f"{word} of {len(arguments)} columns is not supported", node, hint)
+        star = isinstance(arguments[0], exp.Star)
         if star:
-            text.check_arguments(given[0], set(), f"{word}(*)")
+            text.check_arguments(arguments[0], set(), f"{word}(*)")
         if star and (distinct or not isinstance(inner, exp.Count)):
             raise text.error(f"{word} of {'DISTINCT ' if distinct else ''}* is not supported", node, "name one column")
         once = (*_ONCE, "count", "sum", "avg", "min", "max")
@@ -244,60 +246,64 @@ class Groups:
             raise text.error(f"{word}(DISTINCT ...) is not supported", node)
         conditions = [where] if where is not None else []
         if isinstance(inner, exp.CountIf):
-            conditions, given = [*conditions, *given], []
+            conditions, arguments = [*conditions, *arguments], []
         if star:
-            given = []
-        return text.guarded(node, partial(self._add, resolved, given, distinct, conditions))
+            arguments = []
+        return text.guarded(node, partial(self._add, resolved, arguments, distinct, conditions))
 
     def _add(
-        self, function: str, given: list[exp.Expression], distinct: bool, conditions: list[exp.Expression]
+        self, function: str, arguments: list[exp.Expression], distinct: bool, conditions: list[exp.Expression]
     ) -> Expr:
         """Returns the value of an aggregate."""
-        values = [self._argument(part) for part in given]
+        values = [self._argument(part) for part in arguments]
         if function == "count":
             values = [cast(value, "bool") if value.type == "null" else value for value in values]
         where = tuple(self._argument(part) for part in conditions)
-        called = Called(function, tuple(values), distinct, where)
+        called = AggregateCall(function, tuple(values), distinct, where)
         return self._picked(called) if function in PICKED else rewritten(called, self._added)
 
-    def _ordered(self, function: str, one: OrderedCall, conditions: list[exp.Expression]) -> Expr:
+    def _ordered(self, function: str, ordered: OrderedCall, conditions: list[exp.Expression]) -> Expr:
         """Returns the value of an aggregate of values in order."""
-        values = (self._argument(one.value),)
-        by = tuple((self._argument(i.this), bool(i.args.get("desc")), not i.args.get("nulls_first")) for i in one.by)
+        values = (self._argument(ordered.value),)
+        by = tuple(
+            (self._argument(i.this), bool(i.args.get("desc")), not i.args.get("nulls_first")) for i in ordered.by
+        )
         where = tuple(self._argument(part) for part in conditions)
-        called = Called(function, values, one.distinct, where, one.share, one.separator, by)
-        if one.first is None and not one.nulls:
+        called = AggregateCall(function, values, ordered.distinct, where, ordered.share, ordered.separator, by)
+        if ordered.first is None and not ordered.nulls:
             return rewritten(called, self._added)
-        return firsts(called, one.first, one.nulls, self._added)
+        return firsts(called, ordered.first, ordered.nulls, self._added)
 
-    def _added(self, given: Called) -> Expr:
+    def _added(self, aggregate: AggregateCall) -> Expr:
         """Returns the column of an aggregate, which is added if it is missing."""
-        function, distinct, values = given.function, given.distinct, list(given.values)
+        function, distinct, values = aggregate.function, aggregate.distinct, list(aggregate.values)
         certain = values and self.scope.frame.never_null(values[0], self.scope.reading.schema)
         if function == "count" and not distinct and certain:
             values = []  # COUNT(1), COUNT of a NOT NULL column
         types = [result_type(function, value.type) for value in values]
         type_ = types[0] if types else "int64"
-        condition = where_of(given.where)
+        condition = where_of(aggregate.where)
         where = None if condition is None else self._column(condition, "p")
         arguments = tuple(self._column(value, split(value.value)[1] if value.op == "col" else "x") for value in values)
         distinct = distinct and function not in ONCE
-        order = tuple(Order(self._column(value, "o"), falling, last) for value, falling, last in given.order)
-        assert not isinstance(given.share, tuple), "several shares are several aggregates"
-        which = (function, arguments, distinct, where, given.share, given.separator, order)
+        order = tuple(Order(self._column(value, "o"), falling, last) for value, falling, last in aggregate.order)
+        assert not isinstance(aggregate.share, tuple), "several shares are several aggregates"
+        which = (function, arguments, distinct, where, aggregate.share, aggregate.separator, order)
         if which not in self.calls:
-            wish = function if not arguments else f"{function}_{arguments[0]}"
-            name = unused(wish, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
+            preferred = function if not arguments else f"{function}_{arguments[0]}"
+            name = unused(preferred, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
             self.calls[which] = Aggregate(name, type_, *which)
         return col(self.calls[which].name, type_)
 
-    def _picked(self, given: Called) -> Expr:
+    def _picked(self, aggregate: AggregateCall) -> Expr:
         """Returns the value of one row of a group: a column of a source that `relation` joins with the groups."""
         if self.session is not None:
-            raise PlanError(f"{given.function.upper()} of a session is not supported", hint="pick from SESSION in FROM")
-        if given not in self.picks:
-            self.picks[given] = self.aggregate_scope.frame.names.alias(given.function)
-        return col(f"{self.picks[given]}.{VALUE}", given.values[0].type)
+            raise PlanError(
+                f"{aggregate.function.upper()} of a session is not supported", hint="pick from SESSION in FROM"
+            )
+        if aggregate not in self.picks:
+            self.picks[aggregate] = self.aggregate_scope.frame.names.alias(aggregate.function)
+        return col(f"{self.picks[aggregate]}.{VALUE}", aggregate.values[0].type)
 
     def _argument(self, node: exp.Expression) -> Expr:
         """Returns an argument over the rows. Subqueries in it are joined with the rows."""

@@ -223,7 +223,7 @@ class Windows:
 
         return self.plain(node, meaning)
 
-    def joined(self, rows: Relation, frame: Frame, wish: str) -> dict[Expr, Expr]:
+    def joined(self, rows: Relation, frame: Frame, preferred: str) -> dict[Expr, Expr]:
         """Adds the rows with the values of the window functions to a frame. Returns the expressions of the columns with
         @."""
         text = self.scope.text
@@ -235,11 +235,11 @@ class Windows:
             hidden = self._hidden() if alone else 0
             place = place_of(text.text, calls[0].node)
             base = Over(base, keys, order, tuple(one.function for one in calls), hidden, place)
-        source = frame.derived(base, wish)
+        source = frame.derived(base, preferred)
         frame.sources.append(source)
         names = {col(f"@{c.name}", c.type): source.qualified(c.name) for c in source.table.columns}
         for keys, partitions in self.whole.items():
-            beside = frame.derived(partitions.relation(rows), f"{wish}_groups")
+            beside = frame.derived(partitions.relation(rows), f"{preferred}_groups")
             frame.sources.append(beside)
             frame.conditions += [call("nseq", source.qualified(key), beside.qualified(key)) for key in keys]
             names |= {made: beside.qualified(made.value[1:]) for made in partitions.values}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from plans.expressions.build import Expr, col
-from plans.frontends.rewrites import Called
+from plans.frontends.rewrites import AggregateCall
 from plans.frontends.sql.groups.aggregates import WRAPPERS
 from plans.frontends.sql.groups.grouping import Groups
 from plans.frontends.sql.groups.groupings import Grouping
@@ -100,8 +100,8 @@ class Partitions(_Rows):
 class _Chosen(Groups):
     """Groups in which MAX_BY, MIN_BY and MODE are ordinary aggregates, as over frames."""
 
-    def _picked(self, given: Called) -> Expr:
-        return self._added(given)
+    def _picked(self, aggregate: AggregateCall) -> Expr:
+        return self._added(aggregate)
 
 
 class Framed(_Rows):
@@ -122,9 +122,9 @@ class Framed(_Rows):
         columns of the rows. `computed` returns the name of the column of the rows with a value over them."""
         value, columns = self._called(node, order, read), self.groups.columns
 
-        def name(given: str) -> str:
-            expr = columns[given]
-            return split(expr.value)[1] if expr.op == "col" else computed(given, expr)
+        def name(column: str) -> str:
+            expr = columns[column]
+            return split(expr.value)[1] if expr.op == "col" else computed(column, expr)
 
         meant = {}
         for one in self.groups.calls.values():

@@ -152,7 +152,7 @@ def _add_subquery(body: exp.Expression, alias: str, names: Sequence[str], scope:
     body = unwrapped(body)
     if flat(body):
         distinct = bool(body.args.get("distinct"))
-        found = scope.reading.flatten(body, scope, unique=not names, typed=distinct, wish=alias)
+        found = scope.reading.flatten(body, scope, unique=not names, typed=distinct, preferred=alias)
         _add_frame(found, alias, names, scope, node)
     else:
         _add_derived(scope.reading.read(body, scope, unique=not names), alias, names, scope, node)
@@ -168,7 +168,7 @@ def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: ex
         inside, wanted = replace(scope, ctes=visible), {"unique": not names}
         if flat(body):
             wanted |= {"typed": bool(body.args.get("distinct"))}
-            frame = scope.reading.flatten(body, inside, wish=name, new_frame=True, **wanted)
+            frame = scope.reading.flatten(body, inside, preferred=name, new_frame=True, **wanted)
             known[key] = body, kept(frame, name, body, scope)
         else:
             known[key] = body, scope.reading.read(body, inside, **wanted)

@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, col
-from plans.frontends.sessions import behind, sessions
+from plans.frontends.sessions import session_end, sessions
 from plans.frontends.sql.scalars.interval import SESSION, SESSION_WINDOW, SESSIONS, length_of
 from plans.frontends.sql.scope import Frame, Names, Outputs
 from plans.queries.algebra import Over, Query, Source
@@ -56,7 +56,7 @@ def in_sessions(source: Source, shown: Outputs, columns: Sequence[Expr], gap: An
     over = session.over(Query(text, (source,), (), shown, False), keys, time, ends=True)
     found = frame.derived(over, "sessions")
     first, last = (found.qualified(one.name) for one in over.functions)
-    bounds = (("window_start", first), ("window_end", behind(last, session.gap)))
+    bounds = (("window_start", first), ("window_end", session_end(last, session.gap)))
     rows = tuple((name, found.qualified(name)) for name, _ in shown)
     return frame.derived(Query(text, (found,), (), (*rows, *bounds), False), "sessions")
 

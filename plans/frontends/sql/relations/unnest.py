@@ -67,8 +67,8 @@ def add_generated(node: exp.Expression, scope: Scope, around: exp.Expression, ou
         columns[-1] = columns[-1][0], call("add", columns[-1][1], lit(1))  # it counts from 1
     made = scope.side()
     taken = [one.alias for one in scope.relations]
-    wish = table or (names[0] if isinstance(node, exp.Unnest) and names else "generated")
-    made.add(Relation.of(table or unused(wish, taken), columns), around)
+    preferred = table or (names[0] if isinstance(node, exp.Unnest) and names else "generated")
+    made.add(Relation.of(table or unused(preferred, taken), columns), around)
     return made
 
 
