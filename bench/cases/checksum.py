@@ -1,10 +1,10 @@
-"""One number for a set of rows, computed alike from codes, from Arrow batches and in SQL.
+"""One number for a set of rows, computed in the same way from codes, from Arrow batches and in SQL.
 
-A row's columns become integers (a date its days since 1970, a timestamp its microseconds, a string its length, a
-decimal its digits, a float its thousandths, NULL zero, and so a decimal of more than six digits behind its point: a
-quotient, a float elsewhere), then ``h = (sum of (column mod p) * factor) mod p`` and the row counts ``h * h mod p``.
-Rows add up, so the checksum of a result can be followed through its deltas. It finds wrong, missing and surplus rows,
-not malice.
+Each column of a row becomes an integer: a date its days since 1970, a timestamp its microseconds, a string its length,
+a decimal its digits, a float its thousandths, NULL zero. A decimal with more than six digits after the point is also
+zero, because it is a quotient, which other systems return as a float. Then, with
+``h = (sum of (column mod p) * factor) mod p``, the checksum of the row is ``h * h mod p``. The checksums of rows are
+added, so the checksum of a result can be updated with its deltas. It finds wrong, missing and surplus rows, not malice.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from plans.plan import Output
 from plans.types import decimal_parts
 
-PRIME = 2147483629  # below 2^31, so that every product below fits 63 bits
+PRIME = 2147483629  # less than 2^31, so that every product below fits in 63 bits
 MOST_DIGITS = 6
-OFFSET = 0.3183  # added to thousandths before they are cut off: no average of integers lies on that edge
+OFFSET = 0.3183  # added to thousandths before truncation: no average of integers is at that edge
 FACTORS = (1, 65599, 131071, 24036583, 6972593, 859433, 1257787, 3021377, 43112609, 16785407)
 
 
@@ -42,7 +42,7 @@ def of_batch(batch: pa.RecordBatch | pa.Table, columns: int) -> np.ndarray:
 def sql(select: str, outputs: Sequence[Output]) -> str:
     """Returns SQL that returns count and checksum of the query ``select`` with these ``outputs``."""
     terms = []
-    names = [f"v{i}" for i in range(len(outputs))]  # columns without a name have another one in each database
+    names = [f"v{i}" for i in range(len(outputs))]  # unnamed columns have different names in each database
     for name, output, factor in zip(names, outputs, factors(len(outputs)).tolist(), strict=True):
         parts = decimal_parts(output.type)
         if output.type == "date":

@@ -1,8 +1,8 @@
-"""How Numba compiles kernels, and the functions that they call.
+"""Compiles kernels, and the functions that they call, with Numba.
 
-Numba compiles each function on its own: it optimizes and emits it together with all that it calls. A *device* function
-is called by kernels only, so it is only lowered here; it is optimized where it is used, once for each kernel. That
-halves the time.
+Numba compiles each function separately: it optimizes and emits the function together with all functions that it calls.
+A *device* function is called by kernels only, so it is only lowered here, and optimized once in each kernel that uses
+it. That halves the time.
 """
 
 from __future__ import annotations
@@ -19,28 +19,30 @@ from numba.core.types import Array, Boolean, Integer, NoneType
 from crown.compiling.cache import KernelCache
 from crown.compiling.modes import CHECKED
 from crown.compiling.signatures import numba_types
-from crown.kernels import lowered  # before anything is compiled: Numba then knows them
+from crown.kernels import lowered  # imported before anything is compiled, so that Numba knows them
 
-_njit: Any = numba.njit  # whose types leave out the options that begin with an underscore or "no"
+_njit: Any = numba.njit  # Numba's types omit the options that begin with an underscore or "no"
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": CHECKED}
-"""References are counted where indices are checked: then pointers are arrays, see ``crown.kernels.pointers``."""
+"""References are counted where indices are checked, because pointers are arrays then, see
+``crown.kernels.pointers``.
+"""
 _UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def dispatcher(function: Callable[..., Any], declared: tuple[str, ...]) -> Any:
-    """Returns what Python calls: it compiles for the types of its arguments, which have to be declared ones."""
+    """Returns the dispatcher that Python calls: it compiles for the types of its arguments, which must be declared."""
     made = _njit(**_OPTIONS)(function)
     made._cache = _DeclaredCache(function, declared)
     return made
 
 
 def compile_variant(kernel: Any, variant: str) -> None:
-    """Compiles a kernel for the types of a variant, or takes what the cache has."""
+    """Compiles a kernel for the types of a variant, or loads it from the cache."""
     kernel.compile(numba_types(variant))
 
 
 def compiled_alone(kernel: Any, variant: str) -> Any:
-    """Returns what Numba makes of a variant, without what Python needs to call it."""
+    """Returns Numba's compilation of a variant, without the wrappers that Python needs to call it."""
     alone: Any = _njit(**_OPTIONS, **_UNWRAPPED)(kernel.py_func)
     types = numba_types(variant)
     alone.compile(types)
@@ -48,12 +50,12 @@ def compiled_alone(kernel: Any, variant: str) -> Any:
 
 
 def is_cached(kernel: Any, variant: str) -> bool:
-    """Returns True iff a variant is in the cache on disk: made from the present sources, for this processor."""
+    """Returns True iff a variant is in the cache on disk, made from the current sources, for this processor."""
     return bool(kernel._cache.file(numba_types(variant), kernel.targetctx).is_file())
 
 
 def device_dispatcher(function: Callable[..., Any]) -> Any:
-    """Returns what compiles a function that kernels call."""
+    """Returns the dispatcher of a function that kernels call."""
     return _njit(**_OPTIONS, **_UNWRAPPED, pipeline_class=_DevicePipeline)(function)
 
 
@@ -63,9 +65,9 @@ def intrinsic_type(name: str) -> Any:
 
 
 class _DeclaredCache(KernelCache):
-    """The cache of a kernel, which is asked before anything is compiled: it refuses types that are not declared.
+    """The cache of a kernel, which Numba reads before it compiles. Rejects types that are not declared.
 
-    So what runs here runs with a library as well. Kernels that call this one do so with pointers.
+    So code that runs here also runs with a library. Kernels that call this kernel pass pointers.
     """
 
     def __init__(self, function: Callable[..., Any], declared: tuple[str, ...]) -> None:
@@ -90,7 +92,7 @@ def _fits(given: Any, declared: Any) -> bool:
 
 
 class _DeviceLibrary(JITCodeLibrary):
-    """Code that is only made to be linked into other code."""
+    """Code that is only linked into other code."""
 
     @property
     def codegen(self) -> Any:
@@ -109,20 +111,20 @@ class _DeviceLibrary(JITCodeLibrary):
 
 
 class _Environments:
-    """Numba's code generator for code that has no address, into which no address of a Python object can be written."""
+    """Numba's code generator for code without an address, into which no address of a Python object can be written."""
 
     def __init__(self, codegen: Any) -> None:
         self._codegen = codegen
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Does nothing: it is set where the code is linked, if it is used there."""
+        """Does nothing: the environment is set where the code is linked, if it is used there."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._codegen, name)
 
 
 class _DevicePipeline(Compiler):
-    """Numba's own pipeline, which ends in such a library."""
+    """Numba's own pipeline, which ends in a ``_DeviceLibrary``."""
 
     def define_pipelines(self) -> Any:
         state = self.state

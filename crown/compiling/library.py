@@ -18,12 +18,12 @@ PACKAGES = ("crown", "ivm_triangle")
 """Packages whose kernels are in the library."""
 FOLDER = Path(__file__).parent / "libraries"
 LAYOUT = "1"
-"""Changes with what an entry takes; see ``native.c``."""
+"""Changes with the arguments of an entry; see ``native.c``."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """A loaded library: for which processor, and the variants of each kernel for ``native.Kernel``."""
+    """A loaded library: its processor, and the variants of each kernel for ``native.Kernel``."""
 
     processor: str
     kernels: dict[str, tuple[tuple[int, ...], ...]]
@@ -40,12 +40,12 @@ def stamp() -> str:
 
 @cache
 def library() -> Library | None:
-    """Returns the library, or None: there is none for these sources and this processor, or it is not wanted."""
+    """Returns the library, or None if there is none for these sources and this processor, or if it is disabled."""
     return None if COMPILING or PLAIN else _found()[0]
 
 
 def library_state() -> str:
-    """Returns a sentence: which library there is, or why none."""
+    """Returns a sentence that describes the library, or the reason why there is none."""
     found, reason = _found()
     if found is not None and library() is None:
         return f"the library for {found.processor} is not used, as CROWN_JIT or a variable of Numba is set"

@@ -1,8 +1,8 @@
-"""How kernels run in this process. It is decided once, by variables of the environment.
+"""The mode in which kernels run in this process, decided once by environment variables.
 
-``NUMBA_DISABLE_JIT``: as plain Python. ``NUMBA_BOUNDSCHECK``: compiled by Numba, and every index is checked.
-``CROWN_JIT``: compiled by Numba. Otherwise from the library that came with the package, and compiled by Numba if there
-is none for these sources and this processor.
+``NUMBA_DISABLE_JIT``: as plain Python. ``NUMBA_BOUNDSCHECK``: compiled by Numba, with checked indices. ``CROWN_JIT``:
+compiled by Numba. Otherwise from the library of the package, or compiled by Numba if there is none for these sources
+and this processor.
 """
 
 from __future__ import annotations

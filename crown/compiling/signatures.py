@@ -1,9 +1,10 @@
 """The types of a kernel's parameters, as a text: ``"words, halves, int, none | int, const bytes"``.
 
-``words``, ``halves``, ``bytes``, ``floats`` and ``flags`` are C-contiguous arrays of int64, int32, uint8, float64 and
-bool of one dimension, ``table`` is one of int64 of two; ``int`` is an int64, ``bool`` a bool, ``none`` is None. An
-array that may be read-only, as the kernel only reads it, is ``const``. Alternatives are separated by ``|``: for each
-combination the kernel is compiled once, which is a *variant*. A variant has a letter for each parameter.
+``words``, ``halves``, ``bytes``, ``floats`` and ``flags`` are one-dimensional C-contiguous arrays of int64, int32,
+uint8, float64 and bool, ``table`` is a two-dimensional one of int64; ``int`` is an int64, ``bool`` a bool, ``none`` is
+None. ``const`` marks an array that may be read-only, because the kernel only reads it. Alternatives are separated by
+``|``: the kernel is compiled once for each combination, which is a *variant*. A variant has a letter for each
+parameter.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LETTERS = {
 
 
 def variants(signature: str) -> tuple[str, ...]:
-    """Returns the letters of each variant; a capital letter is an array that may be read-only."""
+    """Returns the letters of each variant; a capital letter marks an array that may be read-only."""
     parts = [[_letter(one.strip()) for one in part.split("|")] for part in signature.split(",")]
     return tuple("".join(letters) for letters in product(*parts))
 
@@ -36,7 +37,7 @@ def _letter(text: str) -> str:
 
 
 def numba_types(variant: str) -> tuple[Any, ...]:
-    """Returns the types of a variant's parameters as Numba has them."""
+    """Returns the Numba types of a variant's parameters."""
     from numba import boolean, float64, int32, int64, none, uint8
     from numba.core.types import Array
 

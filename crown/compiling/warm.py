@@ -1,7 +1,7 @@
-"""Compiles the kernels that are about to be used, once on a machine, and says so.
+"""Compiles the kernels that are about to be used, once on a machine, and prints a message.
 
-Where the kernels come from a library nothing is compiled. Otherwise those that are not in the cache are dealt out to
-processes, one for each processor; each of them lowers what its kernels share once.
+If the kernels come from a library, nothing is compiled. Otherwise the kernels that are not in the cache are distributed
+over one process per processor; each process lowers the functions that its kernels share once.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from crown.compiling.modes import PLAIN
 from crown.kernels.jit import declared
 
 Variant = tuple[str, str]
-"""Name of a kernel, and letters of one of its variants."""
+"""The name of a kernel, and the letters of one of its variants."""
 SECONDS = 1.0
-"""Processor time that compiling a kernel takes for each 100 KB of the sources that it is made from, about."""
+"""Approximate processor time in seconds to compile a kernel, for each 100 KB of its sources."""
 _CHILD = "import sys; from crown.compiling.warm import compile_these; compile_these(sys.argv[1:])"
 _done: set[Variant] = set()
 
 
 def wanted(module: str, *names: str, none: bool | None = None) -> Iterator[Variant]:
-    """Yields the variants of kernels of a module; ``none``: those that take None somewhere, or those that do not."""
+    """Yields the variants of kernels of a module; ``none``: variants that take None somewhere, or those that do not."""
     for name in names:
         for variant in declared[f"{module}.{name}"][1]:
             if none is None or none == ("n" in variant):
@@ -43,9 +43,9 @@ def all_variants() -> list[Variant]:
 
 
 def ensure_compiled(variants: Iterable[Variant], what: str = "kernels") -> int:
-    """Makes sure that kernels of modules that were imported are compiled. Returns how many were not in the cache.
+    """Compiles kernels of imported modules that are not in the cache. Returns the number of these kernels.
 
-    Takes some seconds of processor time for each of them if they are not, else no time. Looks once per process.
+    Takes some seconds of processor time for each of them, and no time otherwise. Checks once per process.
     """
     if PLAIN or library() is not None:
         return 0
@@ -70,12 +70,12 @@ def compile_these(words: list[str]) -> None:
 
 
 def processors() -> int:
-    """Returns how many processors this process may use."""
+    """Returns the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _compile(missing: list[Variant], what: str) -> None:
-    import subprocess  # here, as there is nothing to compile most of the time
+    import subprocess  # imported here, because usually nothing is compiled
 
     from crown.compiling.folder import VARIABLE, cache_folder
 
@@ -97,12 +97,12 @@ def _compile(missing: list[Variant], what: str) -> None:
     finally:
         for child in children:
             child.wait()
-    compile_these([":".join(one) for one in missing])  # what the children made is in the cache
+    compile_these([":".join(one) for one in missing])  # loads from the cache what the children compiled
     print(f"done in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 
 
 def _shares(missing: list[Variant], processors: int) -> list[list[Variant]]:
-    """Deals variants out so that the shares take about the same time; the kernels of a module stay together."""
+    """Distributes variants over shares that take about the same time; the kernels of a module stay together."""
     modules: dict[str, list[Variant]] = {}
     for one in missing:
         modules.setdefault(one[0].rpartition(".")[0], []).append(one)

@@ -1,12 +1,12 @@
 """Change propagation by joins: nested index loops that a program describes.
 
-First-order, higher-order and standard change propagation differ in their programs only
-(``bench.subjects.baselines.programs``). A program belongs to an atom; its steps each bind one more relation by an
-index look-up on what is bound already, and may store the tuple bound so far in a materialized relation. At the end the
+First-order, higher-order and standard change propagation differ only in their programs
+(``bench.subjects.baselines.programs``). A program belongs to an atom. Each of its steps binds one more relation by an
+index look-up on the bound attributes, and may store the tuple bound so far in a materialized relation. At the end the
 tuple is emitted, or added to a view.
 
-Program: number of steps, action (``EMIT``, ``ADD``, ``DISTINCT``), relation of the action, offset of the steps.
-Step: index, number of attributes it binds, offset of (position in row, attribute) pairs, relation to store in or -1,
+Program: number of steps, action (``EMIT``, ``ADD``, ``DISTINCT``), relation of the action, offset of the steps. Step:
+index, number of attributes that it binds, offset of (position in row, attribute) pairs, relation to store in or -1,
 payload position if the relation counts derivations or -1.
 """
 
@@ -27,7 +27,7 @@ FRAME = 4  # position, length, base of the list; product of the counts so far
 
 @device
 def run_program(arena, halves, plan, values, frames, prog, sign, out, sink, factors):
-    """Propagates the tuple in ``values``. O(tuples it joins with on the way)."""
+    """Propagates the tuple in ``values``. O(tuples that it joins with on the way)."""
     steps = plan[prog + G_STEPS]
     first = plan[prog + G_AT]
     depth = 0
@@ -83,7 +83,7 @@ def run_program(arena, halves, plan, values, frames, prog, sign, out, sink, fact
 def apply_rows(arena, halves, plan, values, frames, atom, rows, weights, sign, out, sink, factors):
     """Inserts (``sign`` 1) or deletes (-1) tuples of an atom (``rows`` int64[n * width]), one after the other.
 
-    Only tuples that come to be or cease to be are propagated.
+    Only tuples that appear or disappear are propagated.
     """
     n = weights.size
     sink[S_WIDTH], sink[S_CAPACITY] = out.shape

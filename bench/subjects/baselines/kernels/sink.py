@@ -1,19 +1,19 @@
-"""Where the deltas of a baseline go: a reused column-major buffer that is dropped when full, or summed up first."""
+"""The sink of a baseline's deltas: a reused column-major buffer, which is dropped when full, or first summed up."""
 
 from __future__ import annotations
 
 from bench.cases.checksum import PRIME
 from crown.kernels.jit import device
 
-# Cells of the sink array: rows in the buffer, rows ever, net count, net checksum, whether to sum up, rows touched.
+# Cells of the sink array: rows in the buffer, rows in total, net count, net checksum, whether to sum up, rows touched.
 S_FILL, S_EMITTED, S_COUNT, S_SUM, S_CHECK, S_TOUCHED = 0, 1, 2, 3, 4, 5
-S_WIDTH, S_CAPACITY = 6, 7  # columns of the buffer, rows it holds
+S_WIDTH, S_CAPACITY = 6, 7  # columns and capacity of the buffer
 SINK = 8
 
 
 @device
 def block_checksum(block, width, capacity, n, factors):
-    """Returns the sum over the first ``n`` columns of ``block`` (int64[width, capacity]) of their checksums, see
+    """Returns the sum of the checksums of the first ``n`` rows of ``block`` (int64[width, capacity]), see
     ``bench.cases.checksum``. O(n * width).
     """
     total = 0

@@ -1,13 +1,13 @@
-"""Relations with indexes in the arena: what all baselines but Dynamic Yannakakis keep their tuples in.
+"""Relations with indexes in the arena, which store the tuples of all baselines except Dynamic Yannakakis.
 
-**Row** of a relation with ``a`` attributes and ``x`` indexes (``a + 1 + x`` words): the values; a payload (how often
-the tuple is there, or how many derivations it has); per index, low: its group, high: its position in the group's list.
+**Row** of a relation with ``a`` attributes and ``x`` indexes (``a + 1 + x`` words): the values; a payload (the number
+of copies or of derivations of the tuple); per index, low: its group, high: its position in the group's list.
 
 **Group** of an index with a key of ``k`` attributes (``k + 2`` words): the key; low: list of rows, high: its length;
 low: log2 capacity of the list. A list of capacity 1 is its own field.
 
 Descriptors in the plan array: ``RD`` words per relation from ``plan[P_RELATIONS]``, ``ID`` words per index from
-``plan[P_INDEXES]``. A tuple to be looked up lies in ``values``, one cell per attribute of the query.
+``plan[P_INDEXES]``. A tuple to be looked up is in ``values``, one cell per attribute of the query.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ID, I_TABLE, I_KEY, I_ROWPOS, I_ATTRS, I_LINK = 5, 0, 1, 2, 3, 4
 
 @kernel
 def new_tables(arena, tables):
-    """Makes the first ``tables`` tables empty."""
+    """Creates the first ``tables`` tables, empty."""
     arena = words(arena)
     for t in range(tables):
         new_table(arena, table_at(t))
@@ -72,7 +72,7 @@ def list_append(arena, halves, field, row):
 
 @device
 def list_remove(arena, halves, field, at, link):
-    """Takes out entry ``at``; the last entry moves there and word ``link`` of its row learns so. Amortized O(1)."""
+    """Removes entry ``at``: moves the last entry there and updates word ``link`` of its row. Amortized O(1)."""
     n = hi(halves, field) - 1
     if at != n:
         base = list_base(halves, field)
@@ -95,7 +95,8 @@ def group_of(arena, plan, x, values):
 
 @device
 def store_add(arena, halves, plan, relation, values, weight):
-    """Adds ``weight`` to the payload of the tuple in ``values``: 1 if the tuple appeared, -1 if it vanished, else 0.
+    """Adds ``weight`` to the payload of the tuple in ``values``. Returns 1 if the tuple appeared, -1 if it vanished,
+    else 0.
 
     A payload that would drop below zero is set to zero. Expected O(1) per index.
     """

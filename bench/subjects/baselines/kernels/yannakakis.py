@@ -1,9 +1,9 @@
 """Dynamic Yannakakis: a join tree whose rows count the results of their subtrees.
 
-Every row of a node carries ``payload`` = product over its children of the sums of their groups, 0 if it does not join;
-a group carries the sum of the payloads of its rows. A change of a row's payload changes its group's sum and so the
-payload of *every* parent row with that key, up to the root, also where no row starts or ceases to join. That walk is
-what enclosureness does not bound; CROWN stops where nothing appears or disappears.
+Every row of a node stores ``payload`` = product over its children of the sums of their groups, 0 if it does not join. A
+group stores the sum of the payloads of its rows. A change of a row's payload changes its group's sum and so the payload
+of *every* parent row with that key, up to the root, even where no row starts or ceases to join. Enclosureness does not
+bound that walk; CROWN stops where nothing appears or disappears.
 
 **Row** of a node with ``a`` attributes and children ``0..n-1`` (``a + 3 + n`` words): the values; payload;
 multiplicity; low: group of the edge to the parent, high: position in its children, -1 if payload 0; per child, low:
@@ -39,7 +39,7 @@ def node_at(plan, node):
 
 @device
 def _group(arena, plan, d, pos, row):
-    """Returns the group of the edge above the node at ``d`` for the key at ``pos`` of ``row``, made if absent."""
+    """Returns the group of the edge above the node at ``d`` for the key at ``pos`` of ``row``; creates it if absent."""
     k = plan[d + N_KEY]
     tag = hash_key(arena, plan, pos, k, arena, row)
     g = find(arena, plan[d + N_EDGES], tag, plan, pos, k, arena, row)
@@ -64,7 +64,7 @@ def _drop_group(arena, halves, plan, d, g):
 
 @device
 def _product(arena, halves, plan, d, row):
-    """Returns what the payload of a row ought to be."""
+    """Returns the correct payload of a row."""
     a = plan[d + N_WIDTH]
     product = 1
     for j in range(plan[d + N_CHILDREN]):
@@ -122,7 +122,7 @@ def _results(arena, halves, plan, values, cur, frames, start, sign, out, sink, f
 
 @device
 def _walk(arena, halves, plan, values, cur, walks, frames, node, row, payload, deltas, sign, out, sink, factors):
-    """Gives a row a new payload, and all rows above it theirs."""
+    """Sets the payload of a row, and updates the payloads of all rows above it."""
     start = node
     sp = 0
     flag = (arena[row + plan[node_at(plan, node) + N_WIDTH]] == 0) != (payload == 0)
