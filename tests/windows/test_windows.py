@@ -416,3 +416,19 @@ def test_all_views_of_a_database_see_the_rows_that_are_in(tmp_path: Path) -> Non
         assert deltas["named"].num_rows == 2
         assert one.stats()["windows"]["r"]["rows"] == 1
         one.check_invariants()
+
+
+@pytest.mark.parametrize(
+    ("window", "wanted"),
+    [
+        (crown.tumbling("day", "7 days", lateness="1 day"), (7, 7, 1)),
+        (crown.sliding("day", "14 days", "7 days"), (14, 7, 0)),
+        (crown.ttl("day", "3 days"), (3, 1, 0)),
+        (crown.sliding("ts", "1 hour", "15 minutes"), (3_600_000_000, 900_000_000, 0)),
+        (crown.tumbling("k", 8, lateness=3), (8, 8, 3)),
+    ],
+)
+def test_a_window_has_the_units_of_its_column(window: Window, wanted: tuple[int, int, int]) -> None:
+    """Days of a date, microseconds of a timestamp, numbers of a number; rows leave one by one in steps of one."""
+    (found,) = program("SELECT k, ts, day FROM u", TABLES, windows={"u": window}).windows
+    assert (found.size, found.step, found.lateness) == wanted
