@@ -26,8 +26,8 @@ class Thresholds:
     """Integer thresholds of one relation at one N, computed once per major rebalancing.
 
     `lo = ceil(theta / 2)`, `st = ceil(theta)`, `hi = ceil(3 theta / 2)`, so that "degree < theta / 2" is `degree < lo`
-    and so on without any further rounding. `eps = 0` makes every value heavy and `eps = 1` every value light: both are
-    classical first-order maintenance, written without powers so that rounding cannot reach them.
+    and so on without further rounding. `eps = 0` makes every value heavy and `eps = 1` every value light. Both are
+    classical first-order maintenance, and are computed without powers to avoid rounding.
     """
 
     theta: float
