@@ -1,1 +1,1 @@
-"""Numba kernels over one flat arena. Nothing outside this package (and its siblings' ``kernels``) touches the arena."""
+"""Numba kernels over one flat arena. Only the packages named ``kernels`` access the arena."""

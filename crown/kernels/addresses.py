@@ -1,6 +1,6 @@
-"""Memory that is not NumPy's, by its address: what Arrow's C data interface hands over.
+"""Accesses memory outside of NumPy by address, such as the structs of Arrow's C data interface.
 
-An address is an int64. Nothing is checked: it must be that of memory of the form that is read.
+An address is an int64. Nothing is checked: the memory at the address must have the expected form.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _load(type_: Any) -> Any:
 
 
 def _call(function, argument):
-    """Stands in when kernels run as plain Python."""
+    """Calls the C function when kernels run as plain Python."""
     _RELEASE(int(function))(int(argument))
 
 

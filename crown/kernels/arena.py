@@ -1,18 +1,17 @@
 """The arena: all state of an engine in one flat int64 array.
 
 ``arena`` are its int64 words, ``halves`` the same memory as int32 (``halves[2*w]`` is the low half of word ``w``,
-``halves[2*w+1]`` its high half). A *handle* is a word offset and fits 31 bits: an arena addresses at most 16 GiB.
-Because the state is one array without pointers, a snapshot is a copy of a prefix, attaching to a memory-mapped file is
-O(1), and nothing ever has to be pickled.
+``halves[2*w+1]`` its high half). A *handle* is a word offset and fits 31 bits: an arena addresses at most 16 GiB. The
+state is one array without pointers. Therefore a snapshot is a copy of a prefix, attaching to a memory-mapped file is
+O(1), and nothing is ever pickled.
 
-Word 0 up to ``header_words(tables)`` is the header: identity, allocator, counters, table descriptors. The allocator
-keeps exact size classes up to ``EXACT`` words and the classes 2^k and 3*2^(k-1) above; a freed block goes to the free
-list of its class (its first word links to the next). Blocks are not merged. One of a class above ``EXACT`` is cut up
-where a smaller one is asked for and none is free: so what a table leaves when it grows holds its next records. Memory
-is flat for a stream whose live data has a stable shape.
+Word 0 up to ``header_words(tables)`` is the header: identity, allocator, counters, table descriptors. The allocator has
+exact size classes up to ``EXACT`` words and the classes 2^k and 3*2^(k-1) above. A freed block is pushed on the free
+list of its class (its first word links to the next). Blocks are not merged. A free block of a class above ``EXACT`` is
+split if a smaller block is needed and none is free. So the blocks that a growing table frees hold its next records.
+Memory use is constant for a stream whose live data has a stable shape.
 
-Invariant: ``H_LIVE`` = header + sum of the class sizes of all blocks handed out and not freed; ``H_LIVE <= H_TOP <=
-H_LIMIT``.
+Invariant: ``H_LIVE`` = header + sum of the class sizes of all allocated blocks; ``H_LIVE <= H_TOP <= H_LIMIT``.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ H_FAR = 7  # blocks with far numbers (``far``)
 H_VERSION, H_CLEAN, H_EPOCH = 8, 9, 10  # batch version, commit mark, number of changes ever applied
 H_ROOT = 11  # handle of the root's group
 H_LIVE_ON = 12  # 1 while live views are maintained
-H_R_UPDATES, H_S_UPDATES, H_P_UPDATES, H_LIVE_FLIPS = 13, 14, 15, 16  # ever done
-H_STEPS, H_BLOCKS, H_EMITTED = 17, 18, 19  # enumeration steps, blocks and tuples ever produced
+H_R_UPDATES, H_S_UPDATES, H_P_UPDATES, H_LIVE_FLIPS = 13, 14, 15, 16  # total numbers
+H_STEPS, H_BLOCKS, H_EMITTED = 17, 18, 19  # total enumeration steps, blocks and tuples
 H_DICT_SWEPT = 20  # live words of the dictionary's arena after the last sweep
-H_GAP = 21  # most loop turns ever seen between two blocks of an enumeration
+H_GAP = 21  # maximum of loop turns between two blocks of an enumeration
 H_BUDGET = 22  # no insertion starts while more words than this are live
-H_OPEN = 23  # 1 while a batch is being applied: what is here is then neither before nor after it
-H_WRAPPED = 24  # of a payload plan: 0, or that a count has left 63 bits since it was read last
-H_ROWS = 25  # of a stage, which no kernel reads: 0, or one more than the rows that the stage has
+H_OPEN = 23  # 1 while a batch is being applied: the state is then neither before nor after it
+H_WRAPPED = 24  # of a payload plan: 1 if a count has left 63 bits since the word was read last, else 0
+H_ROWS = 25  # of a stage; no kernel reads it: 0, or the number of rows of the stage plus 1
 H_LOW, H_HIGH, H_CHAIN = 26, 27, 28  # secrets of the tables' hash (``tables.step``)
-H_CUT, H_LEFT = 29, 30  # the block that is being cut up: what is left of it, in words
+H_CUT, H_LEFT = 29, 30  # the block that is being split, and the words left of it
 H_LARGE = 31  # 0 if there is no free block of a class above EXACT, 1 if there may be one
-H_LOANS = 32  # of a payload plan: the first of the far numbers that results were given, or 0
+H_LOANS = 32  # of a payload plan: the first of the far numbers lent to results, or 0
 H_FREE = 33  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own
@@ -56,20 +55,20 @@ T_TALLIES = 3  # the first of three counters that the owner of a table may keep 
 
 MAX_WORDS = 2**31 - 1
 
-# A literal argument would make Numba compile its callee once more for that very value; these are not literals.
+# Numba would compile the callee once more for the value of a literal argument; these are not literals.
 NONE, ZERO, ONE = np.int64(-1), np.int64(0), np.int64(1)
-PLAIN = np.int64(-(2**40))  # a list that carries no values
-COUNTED = np.int64(-(2**41))  # of a list only its length is kept
+PLAIN = np.int64(-(2**40))  # a list without carried values
+COUNTED = np.int64(-(2**41))  # a list of which only the length is stored
 
 
 def header_words(tables: int) -> int:
-    """Returns words taken by the header of an arena with ``tables`` hash tables."""
+    """Returns the words of the header of an arena with ``tables`` hash tables."""
     return H_TABLES + TABLE_WORDS * tables
 
 
 @device
 def _scrambled(v):
-    """Returns a word that looks as if it had nothing to do with ``v``."""
+    """Returns a pseudo-random word derived from ``v``."""
     v = (v ^ ((v >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
     v = (v ^ ((v >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685
     return v ^ ((v >> 31) & 0x1FFFFFFFF)
@@ -77,7 +76,7 @@ def _scrambled(v):
 
 @kernel("words, int, int, int")
 def format_arena(arena, tables, limit, seed):
-    """Writes an empty header: no blocks, no tables yet (``tables.new_table`` makes them)."""
+    """Writes an empty header, without blocks or tables (``tables.new_table`` makes tables)."""
     words = H_TABLES + TABLE_WORDS * tables
     for w in range(words):
         arena[w] = 0
@@ -96,7 +95,7 @@ def format_arena(arena, tables, limit, seed):
 
 @kernel("words")
 def is_arena(arena):
-    """Returns True iff the header is one of this version."""
+    """Returns True iff the header has the format of this version."""
     return arena[H_MAGIC] == MAGIC and arena[H_FORMAT] == FORMAT and arena[H_TOP] <= arena.size
 
 
@@ -126,9 +125,9 @@ def class_words(c):
 
 @kernel("words, int")
 def _cut(arena, size):
-    """Returns a block of ``size`` <= EXACT words, off the block that is being cut up, or off a free one above EXACT.
+    """Returns a block of ``size`` <= EXACT words from the block that is being split, or from a free one above EXACT.
 
-    0 if there is none.
+    Returns 0 if there is none.
     """
     if arena[H_LEFT] < size:
         c = EXACT + 1
@@ -152,9 +151,9 @@ def _cut(arena, size):
 
 @device
 def alloc(arena, words):
-    """Returns the handle of a block of at least ``words`` words, contents undefined. O(1).
+    """Returns the handle of a block of at least ``words`` words with undefined contents. O(1).
 
-    Raises MemoryError past ``H_LIMIT``; nothing has changed then.
+    Raises MemoryError beyond ``H_LIMIT``, with nothing changed.
     """
     c = size_class(words)
     size = class_words(c)
@@ -179,7 +178,7 @@ def alloc(arena, words):
 
 @kernel("words, int, int")
 def release(arena, handle, words):
-    """Gives back the block that ``alloc(arena, words)`` returned. O(1)."""
+    """Frees the block that ``alloc(arena, words)`` returned. O(1)."""
     c = size_class(words)
     arena[H_LIVE] -= class_words(c)
     arena[handle] = arena[H_FREE + c]
@@ -190,7 +189,7 @@ def release(arena, handle, words):
 
 @device
 def align(arena):
-    """Lets the next new blocks begin with a line of the cache, if there is room: a block of 8 words then is in one."""
+    """Aligns the next new blocks to a cache line, if there is room. A block of 8 words is then in one line."""
     top = arena[H_TOP]
     gap = -top & (LINE - 1)
     if gap > 0 and top + gap <= arena[H_LIMIT]:
@@ -199,7 +198,7 @@ def align(arena):
         release(arena, top, gap)
 
 
-# Half words are read as int64 always: a kernel called with an int32 here and an int64 there would be compiled twice.
+# Half words are always read as int64: a kernel called with an int32 and with an int64 would be compiled twice.
 
 
 @device

@@ -1,4 +1,4 @@
-"""Kernels over a batch before it is applied: consolidation of a Z-set, conversion of Arrow columns, cells."""
+"""Kernels over a batch before it is applied: netting of a Z-set, conversion to Arrow columns, selection for cells."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from crown.kernels.strings import NULL, copy_bytes, length_of, value_word
 from crown.kernels.tables import LOW32, mix
 
 WORD, HALF, BIT, PAIR, TEXT, WIDE = 0, 1, 2, 3, 4, 5
-"""Forms in which Arrow keeps a value: its code as it is, as 32 bits, as one, as 128; or what the dictionary has for the
-code: bytes of any number, or 128 bits."""
+"""Forms in which Arrow stores a value: its code in 64 bits, in 32, in one, or in 128; or the dictionary's bytes for the
+code: of any length, or 128 bits."""
 _MOST_BYTES = 2**31 - 1  # of all texts of a column
 
 
 @kernel("words, int, int, words, words, halves, int, words, words")
 def net_tuples(values, down, across, places, sums, slots, secret, out_rows, out_weights):
-    """Nets tuples: equal ones are summed, what goes stands before what comes, otherwise in order; none has weight 0.
+    """Nets tuples: sums equal ones, omits weight 0, writes deletes before inserts, otherwise in order.
 
-    Word ``j`` of tuple ``i`` is ``values[i * down + places[j] * across]``. ``sums`` int64[n] has their weights, and
-    gets them back summed: the first of equal tuples has the sum, the others 0. The net goes to ``out_rows``, one tuple
-    after the other, and ``out_weights``. ``slots``: -1 each, a power of two of them, 2n at least. ``secret``: any
-    number that is not known where tuples are chosen; it is a factor as well, so that no bits of a word keep apart from
-    the others. Returns (tuples that go, all tuples of the net). Expected O(n).
+    Word ``j`` of tuple ``i`` is ``values[i * down + places[j] * across]``. ``sums`` int64[n] has their weights and
+    receives the sums: the first of equal tuples gets the sum, the others 0. The net is written to ``out_rows``, tuple
+    by tuple, and ``out_weights``. ``slots``: -1 each, a power of two of them, at least 2n. ``secret``: a number that is
+    unknown to the source of the tuples; it is also a factor, so that all bits of a word affect the hash. Returns
+    (number of deletes, number of tuples of the net). Expected O(n).
     """
     n, width, size = sums.size, places.size, slots.size
     values, places, sums, slots = words(values), words(places), words(sums), words(slots)
@@ -33,7 +33,7 @@ def net_tuples(values, down, across, places, sums, slots, secret, out_rows, out_
 
 @device
 def merge(values, down, across, places, width, sums, n, slots, size, secret):
-    """Sums the weights of equal tuples (``sums``): see ``net_tuples``. There are ``size`` slots."""
+    """Sums the weights of equal tuples in ``sums``: see ``net_tuples``. ``size``: the number of slots."""
     turn, mask = secret | 1, size - 1
     for i in range(n):
         h = secret
@@ -60,8 +60,8 @@ def merge(values, down, across, places, width, sums, n, slots, size, secret):
 
 @device
 def write_net(values, down, across, places, width, sums, n, out, out_down, out_across, out_weights):
-    """Writes the tuples that have a weight, and these: see ``net_tuples``. Word ``j`` of tuple ``m`` goes to
-    ``out[m * out_down + j * out_across]``. Returns (tuples that go, all tuples)."""
+    """Writes the tuples with nonzero sums, and their weights: see ``net_tuples``. Word ``j`` of tuple ``m`` is written
+    to ``out[m * out_down + j * out_across]``. Returns (number of deletes, number of tuples)."""
     m = gone = 0
     for sign in (-1, 1):
         gone = m if sign > 0 else 0
@@ -76,7 +76,7 @@ def write_net(values, down, across, places, width, sums, n, out, out_down, out_a
 
 @kernel("const words")
 def extent(values):
-    """Returns the least and the largest of int64[n], n > 0: what NumPy takes microseconds to begin with."""
+    """Returns the minimum and the maximum of int64[n], n > 0, without the microseconds of NumPy's call."""
     low = high = values[0]
     for i in range(values.size):
         low = min(low, values[i])
@@ -86,7 +86,7 @@ def extent(values):
 
 @kernel("words")
 def negatives(values):
-    """Returns how many of int64[n] are less than 0."""
+    """Returns how many of int64[n] are negative."""
     n = 0
     for i in range(values.size):
         n += values[i] < 0
@@ -95,9 +95,9 @@ def negatives(values):
 
 @kernel("const halves, const bytes, bytes, bool, flags")
 def texts_equal(offsets, data, text, wanted, out):
-    """Fills ``out`` (bool[n]) with whether each text equals ``text`` (uint8), if that is ``wanted``, or whether not.
+    """Writes to ``out`` (bool[n]) whether each text equals ``text`` (uint8), or differs from it if ``wanted`` is False.
 
-    ``offsets`` int32[n + 1], ``data`` uint8: the texts as Arrow keeps them. O(bytes).
+    ``offsets`` int32[n + 1], ``data`` uint8: the texts in Arrow's layout. O(bytes).
     """
     length = text.size
     for i in range(out.size):
@@ -113,17 +113,17 @@ def texts_equal(offsets, data, text, wanted, out):
 
 @device
 def _coordinate(code, share):
-    """Returns a real hash of a code modulo ``share``: hubs with neighbouring ids spread out."""
+    """Returns a full hash of a code modulo ``share``, so that hubs with neighbouring ids are distributed."""
     h = mix(mix(ZERO, code), ZERO)
     return ((h >> 33) & 0x7FFFFFFF) % share
 
 
 @kernel("words, int, words, words, words, words, words, words")
 def rows_of_cell(values, width, weights, masks, conditions, out_values, out_weights, out_masks):
-    """Copies the tuples that some alias reads in a cell, with the aliases that do as their masks; how many.
+    """Copies the tuples that some alias reads in a cell, with the masks of these aliases. Returns the number of tuples.
 
-    ``values`` int64[n * width], ``masks`` int64[n] or [1]; a condition (alias, word, share, coordinate; int64 each, one
-    after the other) says that the alias reads a tuple there only if that word hashes to that coordinate.
+    ``values`` int64[n * width], ``masks`` int64[n] or [1]. A condition (alias, word, share, coordinate; int64 each, one
+    after the other) means that the alias reads a tuple in the cell only if that word hashes to that coordinate.
     """
     n = weights.size
     last = conditions.size
@@ -156,8 +156,8 @@ def text_words(arena, values, across, down, n, columns):
 
 @device
 def words_of_texts(arena, values, across, down, n, columns, last):
-    """Returns how many words the texts of ``n`` tuples take in a message; -1 if a column has more than Arrow's offsets
-    can count. Arguments as for ``record``."""
+    """Returns the number of words of the texts of ``n`` tuples in a message; -1 if a column has more bytes than Arrow's
+    offsets can count. Arguments as for ``write_record``."""
     found = ZERO
     for c in range(5, last, 3):
         if columns[c + 1] == TEXT:
@@ -181,13 +181,13 @@ def write_record(arena, octets, values, across, down, weights, template, columns
 
 @device
 def record(arena, octets, values, across, down, weights, n, template, head, columns, last, out, out_octets):
-    """Writes ``n`` tuples of codes, with their ``weights``, as a message of Arrow with its body to ``out``.
+    """Writes ``n`` tuples of codes, with their ``weights``, as an Arrow message with its body to ``out``.
 
-    ``arena``, ``octets``: where the dictionary is, as words and as bytes. Word ``c`` of tuple ``i`` is
-    ``values[c * across + i * down]``. ``template``: the ``head`` words of the message without the body; ``columns``
-    (``last`` words): where in it are its number of rows, the bytes of the body, the nodes and the buffers; 1 if the
-    weights are a column, too; then per column its word in a tuple, its form (``WORD``, ``HALF``, ...), and 1 if it may
-    be NULL. ``out_octets``: ``out`` as bytes.
+    ``arena``, ``octets``: the dictionary's memory, as words and as bytes. Word ``c`` of tuple ``i`` is ``values[c *
+    across + i * down]``. ``template``: the ``head`` words of the message without the body. ``columns`` (``last``
+    words): the positions in the message of its number of rows, the bytes of the body, the nodes and the buffers; 1 if
+    the weights are also a column; then per column its word in a tuple, its form (``WORD``, ``HALF``, ...), and 1 if it
+    may be NULL. ``out_octets``: ``out`` as bytes.
     """
     for i in range(head):
         out[i] = template[i]
@@ -252,8 +252,8 @@ def record(arena, octets, values, across, down, weights, n, template, head, colu
 
 @device
 def _write_texts(arena, octets, values, first, down, n, out, at, out_octets, start):
-    """Writes where texts end, half words from word ``at`` of ``out`` on, and their bytes from byte ``start`` on; how
-    many bytes."""
+    """Writes the ends of texts, half words from word ``at`` of ``out``, and their bytes, from byte ``start``. Returns
+    the number of bytes."""
     total = 0
     for i in range(0, n + 1, 2):
         ends = ZERO + total
@@ -270,11 +270,11 @@ def _write_texts(arena, octets, values, first, down, n, out, at, out_octets, sta
 
 @kernel("words, int, int, int, words, words")
 def place_record(memory, rows, n, sign, template, columns):
-    """Makes a message of Arrow of the first ``n`` tuples in a buffer, where they are. Returns False if one has a NULL.
+    """Makes an Arrow message of the first ``n`` tuples in a buffer, in place. Returns False if a tuple has a NULL.
 
-    ``memory``: room for the template, then columns of ``rows`` words each: those of the tuples, and weights, which are
-    all 1 or all -1, and become ``sign``. The arguments ``template`` and ``columns`` are those of ``write_record``, of
-    which all forms are ``WORD``, and weights are wanted.
+    ``memory``: room for the template, then columns of ``rows`` words each: those of the tuples, and the weights, which
+    are all 1 or all -1, and become ``sign``. ``template`` and ``columns``: the arguments of ``write_record``; all forms
+    are ``WORD``, and the weights are a column.
     """
     head, last, total = template.size, columns.size, memory.size
     memory, template, columns = words(memory), constants(template), constants(columns)
@@ -305,7 +305,8 @@ def place_record(memory, rows, n, sign, template, columns):
 
 @device
 def _write_bits(values, first, down, n, zero, out, at):
-    """Writes a bit per value, 1 unless it is ``zero``, from word ``at`` of ``out`` on; the word after them."""
+    """Writes a bit per value, 1 unless the value is ``zero``, from word ``at`` of ``out``. Returns the word after
+    them."""
     for i in range(0, n, 64):
         bits = ZERO
         for j in range(i, min(i + 64, n)):

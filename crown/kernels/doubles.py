@@ -1,4 +1,4 @@
-"""The bits of a double as a word, and back."""
+"""Converts a double to a word with the same bits, and back."""
 
 from __future__ import annotations
 

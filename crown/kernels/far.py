@@ -1,9 +1,9 @@
-"""Far numbers: the far parts of sums (``fixed``) in an arena, each in a block that has the limbs that are not trivial.
+"""Far numbers: the far parts of sums (``fixed``) in an arena. The block of one stores only its nontrivial limbs.
 
 **Far number** (1 word, and its limbs)::
 
-    0          low: the limbs of zeros below those that are here    high: how many are here
-    1 ..       the limbs; the highest has the sign
+    0       low: number of zero limbs below the stored ones    high: number of stored limbs
+    1 ..    the stored limbs; the highest has the sign
 
 The number 0 has no block: its handle is 0. ``H_FAR`` counts the blocks.
 """
@@ -33,13 +33,13 @@ def load_far(arena, handle, out, at, n):
 
 @device
 def far_words(arena, handle):
-    """Returns the words of the block of a number that is not 0."""
+    """Returns the words of the block of a nonzero number."""
     return 1 + (arena[handle] >> 32)
 
 
 @device
 def release_far(arena, handle):
-    """Gives back the block of a number."""
+    """Frees the block of a number."""
     if handle != 0:
         arena[H_FAR] -= 1
         release(arena, handle, far_words(arena, handle))
@@ -47,7 +47,7 @@ def release_far(arena, handle):
 
 @device
 def store_far(arena, src, at, n):
-    """Returns the handle of a new number, of ``n`` limbs at ``src[at]``; 0 if it is 0."""
+    """Stores the number of ``n`` limbs at ``src[at]``. Returns its handle; 0 if the number is 0."""
     below = 0
     while below < n and src[at + below] == 0:
         below += 1

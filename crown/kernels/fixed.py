@@ -1,11 +1,11 @@
-"""Doubles in fixed point, so that they are summed exactly over their whole range.
+"""Doubles in fixed point, so that their sums are exact over their whole range.
 
-A double is *near* if all its bits lie between 2^-112 and 2^80: an integer of four limbs, in units of 2^-112. A finite
-double that is not near is *far*. In units of 2^-1136, every finite double is an integer of 35 limbs.
+A double is *near* if all its bits are between 2^-112 and 2^80: it is then an integer of four limbs, in units of 2^-112.
+A finite double that is not near is *far*. In units of 2^-1136, every finite double is an integer of 35 limbs.
 
-A sum of products of ``k`` doubles has two parts, and is worth both together. The *near part* is in units of 2^-112k.
-The *far part* has 31 limbs per double more, in units of 2^-1136k: that is, the near part is 16k limbs above it. A
-product is added to the far part if one of its factors is far. Most sums never have a far part, see ``far``.
+A sum of products of ``k`` doubles is the total of two parts. The *near part* is in units of 2^-112k. The *far part* has
+31 more limbs per double, in units of 2^-1136k: the near part is 16k limbs above it. A product is added to the far part
+if one of its factors is far. Most sums never have a far part, see ``far``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from crown.kernels.limbs import clear, extend, negate
 
 FLOAT_BITS = 112  # the unit of a near double is 2^-112
 FLOAT_LIMBS = 4
-FLOAT_TOP = 80  # values from 2^80 on are far
-FAR_LIMBS = 31  # limbs per double that a far part has more than its near part
-FAR_SHIFT = 16  # limbs per double that a near part is above its far part
+FLOAT_TOP = 80  # values of at least 2^80 are far
+FAR_LIMBS = 31  # limbs per double that a far part has beyond its near part
+FAR_SHIFT = 16  # limbs per double between the units of a near part and its far part
 _BIAS = 1075  # a double is mantissa * 2^(exponent - _BIAS)
 _NOT_FINITE = 2047
 _MANTISSA = (1 << 52) - 1
@@ -27,7 +27,7 @@ _MANTISSA = (1 << 52) - 1
 def lift_float(code, out, at):
     """Writes a near double (``code``, its bits) to the four limbs at ``out[at]``; NaN, Inf and a far double as 0.
 
-    True iff it is far.
+    Returns True iff the double is far.
     """
     clear(out, at, FLOAT_LIMBS)
     exponent = (code >> 52) & 2047
@@ -77,7 +77,7 @@ def lift_far(code, out, at, n):
 
 @device
 def widen(out, o, n, near, i, limbs, doubles):
-    """Writes a near part of so many limbs as a far part of ``n`` limbs. The two MUST NOT overlap."""
+    """Writes a near part of ``limbs`` limbs as a far part of ``n`` limbs. The two MUST NOT overlap."""
     shift = FAR_SHIFT * doubles
     clear(out, o, shift)
     extend(out, o + shift, n - shift, near, i, limbs)

@@ -1,8 +1,8 @@
 """``@kernel`` and ``@device``: how functions of this project are compiled.
 
-Kernels run without the GIL and are compiled once for all plans: a plan is data to them, never a type. They come from
-the library that was compiled when the package was built, see ``crown.compiling.library``. Where there is none, Numba
-compiles them when they are called, and keeps them on disk, see ``crown.compiling.cache``.
+Kernels run without the GIL and are compiled once for all plans: a plan is data to them, never a type. They are loaded
+from the library that was compiled when the package was built, see ``crown.compiling.library``. Without a library, Numba
+compiles them on their first call, and caches them on disk, see ``crown.compiling.cache``.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from crown.compiling.modes import CHECKED, PLAIN
 from crown.compiling.signatures import variants
 
 declared: dict[str, tuple[Any, tuple[str, ...]]] = {}
-"""Kernels with a signature, of modules that were imported: by name, with their variants."""
+"""Kernels with a signature, of imported modules: name -> kernel and its variants."""
 
 
 def kernel(signature: str | Callable[..., Any]) -> Any:
     """Returns the decorator of functions that Python calls with arguments of these types.
 
-    ``signature``: see ``crown.compiling.signatures``. A kernel that is decorated without one is not in the library, and
-    takes whatever Numba compiles. A kernel MUST NOT allocate arrays: references are not counted. It begins by making
-    pointers of its arrays, see ``pointers``; those that it calls take pointers.
+    ``signature``: see ``crown.compiling.signatures``. A kernel without a signature is not in the library, and accepts
+    all types that Numba compiles. A kernel MUST NOT allocate arrays: references are not counted. It first converts its
+    arrays to pointers, see ``pointers``, and passes pointers to device functions.
     """
     if callable(signature):
         return _kernel(signature, ())
@@ -51,25 +51,25 @@ def _kernel(function: Callable[..., Any], taken: tuple[str, ...], name: str = ""
 
 
 def device(function: Callable[..., Any]) -> Any:
-    """Returns a function that only kernels call, with pointers: it lacks the two wrappers that Python would need.
+    """Returns a function that only kernels call, with pointers, so that it needs no wrappers for Python.
 
-    Called from Python it runs uncompiled, with arrays. Where the kernels need not be compiled the compiled form
-    is not asked for, and not even prepared: there are some hundred such functions.
+    Called from Python, it runs uncompiled, with arrays. Unless kernels must be compiled, its compiled form is not even
+    prepared: there are hundreds of such functions.
     """
     return function if PLAIN else _Device(function)
 
 
 def instruction(plain: Callable[..., Any], name: str, indexing: bool = False) -> Any:
-    """Returns a function that kernels run as a few instructions of the processor, ``crown.kernels.lowered.<name>``.
+    """Returns a function that kernels inline as a few processor instructions, ``crown.kernels.lowered.<name>``.
 
-    ``plain``: does the same in Python, when kernels run as plain Python. ``indexing``: it takes pointers; where indices
-    are checked, arrays stand in for them, and the plain function is compiled.
+    ``plain``: the equivalent in Python, for kernels that run as plain Python. ``indexing``: True if it takes pointers;
+    if indices are checked, it takes arrays instead, and the plain function is compiled.
     """
     return plain if PLAIN else _Instruction(plain, name, indexing)
 
 
 class _Device:
-    """What kernels see as a compiled function, and Python as the function that is compiled."""
+    """A compiled function to kernels, and the uncompiled function to Python."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -84,14 +84,14 @@ class _Device:
     def _numba_type_(self) -> Any:
         from numba import types
 
-        return types.Dispatcher(self._dispatcher)  # which does not keep it alive
+        return types.Dispatcher(self._dispatcher)  # it holds no reference to the dispatcher
 
     def __call__(self, *args: object) -> Any:
         return self._function(*args)
 
 
 class _Instruction(_Device):
-    """What kernels see as an intrinsic."""
+    """An intrinsic to kernels, and the plain function to Python."""
 
     def __init__(self, plain: Callable[..., Any], name: str, indexing: bool) -> None:
         super().__init__(plain)
@@ -111,7 +111,7 @@ def _compiled(function: Callable[..., Any], taken: tuple[str, ...]) -> Any:
     try:
         from crown.compiling.dispatch import dispatcher
     except ModuleNotFoundError:
-        from crown.errors import needs  # here, as kernels are built where little is installed
+        from crown.errors import needs  # imported here: kernels are also built in minimal environments
 
         with needs(f"compiling kernels ({library_state()})"):
             raise

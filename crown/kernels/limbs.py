@@ -1,10 +1,10 @@
 """Integers of ``n`` 64-bit words (*limbs*), little endian, in two's complement: arithmetic modulo 2^(64 n).
 
-A number is named by where it lies: an array or pointer of int64 words and the index of its lowest word. All of it is a
-ring, exactly: what was added can be taken away again, in any order. Nothing here says that a number has left the range
-of its words, but the functions on single words that are called *checked*.
+A number is given as an array or pointer of int64 words and the index of its lowest word. The numbers form an exact
+ring: additions can be undone in any order. No function reports overflow, except those on single words that are called
+*checked*.
 
-The loops are for any ``n``; for 1 and 2 limbs there are functions on values, which stay in registers.
+The loops work for any ``n``. For 1 and 2 limbs there are functions on values, which stay in registers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WORD_BITS = 64
 
 
 def _python_high_product(a, b):
-    """Stands in when kernels run as plain Python (NUMBA_DISABLE_JIT)."""
+    """Computes the high product when kernels run as plain Python (NUMBA_DISABLE_JIT)."""
     mask = (1 << WORD_BITS) - 1
     high = (int(a) & mask) * (int(b) & mask) >> WORD_BITS
     return high - (high >> WORD_BITS - 1 << WORD_BITS)
@@ -90,7 +90,7 @@ def product_of_pairs(low, high, other_low, other_high):
 
 @device
 def is_zero(a, i, n):
-    """Returns True iff the ``n`` words from ``a[i]`` on are all 0."""
+    """Returns True iff the ``n`` words from ``a[i]`` are all 0."""
     bits = 0
     for x in range(i, i + n):
         bits |= a[x]
@@ -106,7 +106,8 @@ def clear(a, i, n):
 
 @device
 def extend(out, o, n, a, i, m):
-    """Writes the number of ``m`` limbs at ``a[i]`` as one of ``n``: with its sign if it grows, modulo 2^(64 n) if not.
+    """Writes the number of ``m`` limbs at ``a[i]`` with ``n`` limbs: sign-extended if ``n`` is larger, otherwise modulo
+    2^(64 n).
 
     The two MUST NOT overlap, unless they begin at the same word.
     """
@@ -119,7 +120,7 @@ def extend(out, o, n, a, i, m):
 
 @device
 def add(out, o, a, i, n):
-    """Adds: ``out += a``, both of ``n`` limbs."""
+    """Adds ``a`` to ``out``, both of ``n`` limbs."""
     over = 0
     for x in range(n):
         left, right = out[o + x], a[i + x]
@@ -131,7 +132,7 @@ def add(out, o, a, i, n):
 
 @device
 def negate(a, i, n):
-    """Negates: ``a := -a``, of ``n`` limbs."""
+    """Negates ``a`` of ``n`` limbs in place."""
     over = 1
     for x in range(i, i + n):
         flipped = ~a[x]
@@ -142,7 +143,7 @@ def negate(a, i, n):
 
 @device
 def _add_multiple(out, o, a, i, n, word):
-    """Adds a product: ``out += a * word`` modulo 2^(64 n), both of ``n`` limbs; ``word`` is read as unsigned."""
+    """Adds ``a * word`` to ``out`` modulo 2^(64 n), both of ``n`` limbs. ``word`` is read as unsigned."""
     over = 0
     for x in range(n):
         low = times(a[i + x], word)
@@ -155,7 +156,8 @@ def _add_multiple(out, o, a, i, n, word):
 
 @device
 def add_multiple(out, o, a, i, n, factor):
-    """Adds a product: ``out += a * factor`` modulo 2^(64 n); ``n`` limbs that do not overlap, and a signed word."""
+    """Adds ``a * factor`` to ``out`` modulo 2^(64 n). Both have ``n`` limbs and do not overlap; ``factor`` is a signed
+    word."""
     if factor < 0:  # out - a * |factor| = -(-out + a * |factor|)
         negate(out, o, n)
         _add_multiple(out, o, a, i, n, minus(0, factor))
@@ -166,7 +168,7 @@ def add_multiple(out, o, a, i, n, factor):
 
 @device
 def multiply_word(a, i, n, factor):
-    """Multiplies: ``a *= factor`` modulo 2^(64 n): a number of ``n`` limbs and a signed word."""
+    """Multiplies ``a`` of ``n`` limbs by a signed word, in place, modulo 2^(64 n)."""
     word = factor
     if factor < 0:
         word = minus(0, factor)
@@ -182,7 +184,7 @@ def multiply_word(a, i, n, factor):
 
 @device
 def multiply(out, o, a, i, b, j, n):
-    """Multiplies: ``out := a * b`` modulo 2^(64 n), all of ``n`` limbs; ``out`` MUST NOT overlap the others. O(n^2)."""
+    """Writes ``a * b`` modulo 2^(64 n) to ``out``, all of ``n`` limbs. ``out`` MUST NOT overlap the others. O(n^2)."""
     clear(out, o, n)
     for x in range(n):
         if a[i + x] != 0:

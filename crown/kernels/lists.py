@@ -1,9 +1,9 @@
 """Lists of rows that a group has. See ``geometry`` for the words.
 
-Invariants: a row's position field points at its entry; a list has room for a power of two, at most four times its
-length (or 1); one that carries values is wide from the first that does not fit a half word until it is back in its
-field. Of the children of a bound node it is never asked which they are: they are COUNTED, and their positions, which
-say that they are in V_s, point nowhere.
+Invariants: a row's position field is the index of its entry. A list has room for a power of two, at most four times its
+length (or 1). A list that carries values is wide from the first value that does not fit a half word until the list is
+back in its field. No kernel reads the entries of a bound node's children list: it is COUNTED, and the positions of its
+rows only show that they are in V_s.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from crown.kernels.jit import device, kernel
 
 @kernel("int")
 def least_entries(log_room):
-    """Returns with how many entries a list with that log2 room, above 0, gets half of it."""
+    """Returns the length at which a list with that log2 room, above 0, is moved to half of the room."""
     if log_room < 5:
         return 3 << log_room >> 3
     return 7 << log_room >> 4
@@ -49,7 +49,7 @@ def _wide(value):
 
 @device
 def _carry(ctx, block, room, at, value):
-    """Writes value number ``at`` of those that a block carries."""
+    """Writes the carried value number ``at`` of a block."""
     if room & WIDE:
         ctx.arena[block + at] = value
     else:
@@ -58,9 +58,9 @@ def _carry(ctx, block, room, at, value):
 
 @device
 def _list_resize(ctx, field, side, carried, new):
-    """Moves a list to a block with that room (0 = back into the field), as far as it is in the old one.
+    """Moves a list to a block with room ``new`` (0 = back into the field), including the entries of the old block.
 
-    The new one MUST be wide if the old one is, or if there is none and the value of its only row is.
+    The new block MUST be wide if the old one is, or if the list is in its field and its only value needs it.
     """
     arena, halves = ctx.arena, ctx.halves
     present = list_room(halves, field, side)
@@ -75,7 +75,7 @@ def _list_resize(ctx, field, side, carried, new):
         ids = block_handles(block, new, carried)
         if carried != PLAIN:
             if present == 0:
-                if old_block != 0:  # it may be empty
+                if old_block != 0:  # the list may be empty
                     _carry(ctx, block, new, ZERO, arena[old_block + carried])
             elif present & WIDE:
                 for i in range(n):
@@ -96,7 +96,8 @@ def _list_resize(ctx, field, side, carried, new):
 
 @device
 def _room_with(ctx, field, carried, room, log_room):
-    """Returns the room of a list that has ``room``, or gets more, up to that log2 room: with all its entries in it."""
+    """Returns the room of a list with ``room``, extended to ``log_room`` if that is more, and wide if a value needs
+    it."""
     if log_room > room_log(room):
         if carried != PLAIN and room == 0 and list_block(ctx.halves, field) != 0:
             room = _wide(ctx.arena[list_block(ctx.halves, field) + carried])
@@ -106,7 +107,7 @@ def _room_with(ctx, field, carried, room, log_room):
 
 @device
 def list_fit(ctx, field, side, carried):
-    """Gives a list the room that its length asks for. Entries beyond the old room MUST be written then."""
+    """Extends the room of a list to its length. Entries beyond the old room MUST be written afterwards."""
     halves = ctx.halves
     n = list_length(halves, field)
     room = list_room(halves, field, side)
@@ -119,7 +120,8 @@ def list_fit(ctx, field, side, carried):
 
 @device
 def _write(ctx, field, side, carried, at, row, room, new):
-    """Writes entry ``at`` of a list with ``room``, which gets room ``new``, and is wide if the row's value asks it."""
+    """Writes entry ``at`` of a list with ``room``, which gets room ``new``, and becomes wide if the row's value needs
+    it."""
     arena, halves = ctx.arena, ctx.halves
     value = ZERO
     if carried != PLAIN and new > 0:
@@ -145,7 +147,8 @@ def list_write(ctx, field, side, carried, at, row):
 
 @device
 def list_append(ctx, field, side, carried, row):
-    """Appends a row; ``field``, ``side``, ``carried`` as in ``list_base``. Position of the entry. Amortized O(1)."""
+    """Appends a row. ``field``, ``side``, ``carried``: as in ``list_base``. Returns the position of the entry.
+    Amortized O(1)."""
     halves = ctx.halves
     n = list_length(halves, field)
     room = list_room(halves, field, side)
@@ -159,9 +162,9 @@ def list_append(ctx, field, side, carried, row):
 
 @device
 def list_remove(ctx, field, side, carried, at, link):
-    """Takes out entry ``at``.
+    """Deletes entry ``at``.
 
-    The last entry moves there. ``link``: the row's link that holds its position. Amortized O(1).
+    The last entry takes its place. ``link``: the row's link that holds its position. Amortized O(1).
     """
     arena, halves = ctx.arena, ctx.halves
     n = list_length(halves, field) - 1
@@ -182,12 +185,12 @@ def list_remove(ctx, field, side, carried, at, link):
     if log_room > 0 and n <= least_entries(log_room):
         _list_resize(ctx, field, side, carried, ZERO if log_room == 1 else room - 1)
     if n == 0:
-        set_list_block(halves, field, ZERO)  # it shows that there is no row whose value is carried
+        set_list_block(halves, field, ZERO)  # shows that no row has a carried value
 
 
 @device
 def children_append(ctx, g, k, carried, row):
-    """Returns the row enters V_s: append it to the children of its group. Its position. Amortized O(1)."""
+    """Appends a row that enters V_s to the children of its group. Returns its position. Amortized O(1)."""
     halves = ctx.halves
     field = children_field(g, k)
     if carried == COUNTED:
@@ -199,7 +202,7 @@ def children_append(ctx, g, k, carried, row):
 
 @device
 def children_remove(ctx, g, k, carried, at):
-    """Takes out the child at position ``at``. Amortized O(1)."""
+    """Deletes the child at position ``at``. Amortized O(1)."""
     halves = ctx.halves
     field = children_field(g, k)
     if carried == COUNTED:
@@ -211,13 +214,13 @@ def children_remove(ctx, g, k, carried, at):
 
 @device
 def parents_append(ctx, g, k, row):
-    """Appends a row to the parents of a group that it has a link to. Its position. Amortized O(1)."""
+    """Appends a row to the parents of a group to which it has a link. Returns its position. Amortized O(1)."""
     field = parents_field(g, k)
     return list_append(ctx, field, PARENTS, PLAIN, row)
 
 
 @device
 def parents_remove(ctx, g, k, at, link):
-    """Takes out the parent at position ``at``; parents have that link to the group. Amortized O(1)."""
+    """Deletes the parent at position ``at``. ``link``: the link of parents to the group. Amortized O(1)."""
     field = parents_field(g, k)
     list_remove(ctx, field, PARENTS, PLAIN, at, link)

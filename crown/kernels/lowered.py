@@ -1,7 +1,7 @@
-"""Operations that are a few instructions of the processor, written in LLVM IR for Numba.
+"""Operations of a few processor instructions, written in LLVM IR for Numba.
 
-Each stands for an ``instruction`` of ``pointers``, ``limbs`` or ``runs``, which say what it means. This is loaded when
-something is compiled, and not before.
+Each implements an ``instruction`` of ``pointers``, ``limbs`` or ``runs``, which define its meaning. This module is
+loaded only when something is compiled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WORD_BITS = 64
 
 
 class Constants(types.CPointer):
-    """Returns the pointer to int64 words that are not written while the kernel runs."""
+    """The type of a pointer to int64 words that are not written while the kernel runs."""
 
     def __init__(self) -> None:
         super().__init__(types.int64)
@@ -46,7 +46,7 @@ def _load_constant(context, builder, signature, args):
 
 
 def _pointer_to(array, pointer):
-    """Returns the typing and code of a conversion of ``array`` to ``pointer``; a pointer stays what it is."""
+    """Returns the typing and code of a conversion of ``array`` to ``pointer``. A pointer is not changed."""
     if isinstance(array, types.CPointer):
         return array(array), lambda context, builder, signature, args: args[0]
 
@@ -57,22 +57,23 @@ def _pointer_to(array, pointer):
 
 
 def _words(typingctx, array):
-    """Returns the pointer to the words (int64) of a C-contiguous array, of its own dtype."""
+    """Returns the pointer to the words of a C-contiguous array, of its own dtype."""
     return _pointer_to(array, types.CPointer(array.dtype))
 
 
 def _constants(typingctx, array):
-    """Returns the pointer to the words (int64) of a C-contiguous array that is not written meanwhile."""
+    """Returns the pointer to the words (int64) of a C-contiguous array that is not written while the kernel runs."""
     return _pointer_to(array, _CONSTANTS)
 
 
 def _beyond(typingctx, pointer, index):
-    """Returns the pointer to word ``index`` behind a pointer."""
+    """Returns a pointer advanced by ``index`` words."""
     return pointer(pointer, index), lambda context, builder, signature, args: builder.gep(args[0], [args[1]])
 
 
 def _prefetch(typingctx, array, index):
-    """Starts loading ``array[index]`` into the cache and go on at once; ``index`` MUST be >= 0, but not in bounds."""
+    """Starts loading ``array[index]`` into the cache without waiting. ``index`` MUST be >= 0, but may be out of
+    bounds."""
 
     def codegen(context, builder, signature, args):
         data = args[0]
@@ -95,7 +96,7 @@ def _prefetch(typingctx, array, index):
 
 
 def _loading(bits, signed):
-    """Returns the intrinsic that reads so many bits at an address, as a word."""
+    """Returns the intrinsic that reads ``bits`` bits at an address, as a word."""
 
     def load(typingctx, address):
         def codegen(context, builder, signature, args):
@@ -137,7 +138,8 @@ def _high_product(typingctx, a, b):
 
 
 def _wrapping(name):
-    """Returns the operation of that name on words, modulo 2^64. Numba's own promises LLVM that it never wraps."""
+    """Returns the operation ``name`` on words, modulo 2^64. Numba's own operations tell LLVM that they never
+    overflow."""
 
     def operation(typingctx, a, b):
         def codegen(context, builder, signature, args):
@@ -169,7 +171,7 @@ def _bits_of(source, target, kind):
 
 
 def _copying(lanes):
-    """Returns the intrinsic that copies so many words, from 64 or 32 bits to 64."""
+    """Returns the intrinsic that copies ``lanes`` words, from 64 or 32 bits to 64."""
 
     def copy(typingctx, out, to, source, start):
         def codegen(context, builder, signature, args):
@@ -187,7 +189,7 @@ def _copying(lanes):
 
 
 def _filling(lanes):
-    """Returns the intrinsic that writes one word so many times."""
+    """Returns the intrinsic that writes one word ``lanes`` times."""
 
     def fill(typingctx, out, to, value):
         def codegen(context, builder, signature, args):
@@ -205,7 +207,7 @@ def _filling(lanes):
 
 
 def _lanes(builder, pointer, index, lanes, bits):
-    """Returns the pointer to the vector that begins with word ``index``."""
+    """Returns the pointer to the vector at word ``index``."""
     return builder.bitcast(builder.gep(pointer, [index]), ir.VectorType(ir.IntType(bits), lanes).as_pointer())
 
 

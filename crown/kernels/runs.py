@@ -1,9 +1,10 @@
-"""Runs of consecutive words, written eight at a time.
+"""Copies and fills runs of consecutive words, eight at a time.
 
-Most runs of an enumeration are short: on soc-Epinions1 a block of 3-hop has eleven tuples. Of a loop the compiler makes
-vectors, too, but for sixteen turns and more; it goes through the rest one by one, and since their number is new each
-time the processor guesses wrong where they end. Here a run of eight words or more is whole vectors, the last of which
-ends where the run does and writes some words a second time. A shorter one is two halves, which overlap likewise.
+Most runs of an enumeration are short: on soc-Epinions1 a block of 3-hop has eleven tuples. The compiler also vectorizes
+a loop, but only from sixteen iterations. It runs the rest one by one, and since their number varies, the processor
+mispredicts the end of the loop. Here a run of eight words or more consists of whole vectors, and the last vector
+overlaps the one before so that it ends with the run. A shorter run consists of two halves, which overlap in the same
+way.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _WIDE, _HALF = 8, 4  # words of a vector, and of a half
 
 
 def _copied(lanes):
-    """Returns what stands in where indices are checked."""
+    """Returns the function that replaces the intrinsic when indices are checked."""
 
     def copy(out, to, source, start):
         for x in range(lanes):
@@ -26,7 +27,7 @@ def _copied(lanes):
 
 
 def _filled(lanes):
-    """Returns what stands in where indices are checked."""
+    """Returns the function that replaces the intrinsic when indices are checked."""
 
     def fill(out, to, value):
         for x in range(lanes):
@@ -45,7 +46,7 @@ _fill_half: Any = instruction(_filled(_HALF), "fill_half", indexing=True)
 def copy_run(out, to, source, start, n):
     """Copies words, or half words, ``start .. start+n`` of ``source`` to words ``to .. to+n`` of ``out``.
 
-    The two do not overlap.
+    The ranges must not overlap.
     """
     if n >= _WIDE:
         last = n - _WIDE

@@ -1,16 +1,16 @@
-"""The dictionary: strings and other byte values in the arena; a value's code is the handle of its entry.
+"""The dictionary: strings and other byte values in the arena. A value's code is the handle of its entry.
 
-Entry: word 0 holds the length in bytes (and a mark bit while sweeping), then come the bytes. A code stays the same as
-long as its entry lives. Entries are not counted per use: ``mark`` / ``sweep`` free what no row refers to, when the
-dictionary has grown enough since the last sweep, so a stream of fresh strings with deletes does not leak and an insert
-pays nothing.
+In an entry, word 0 holds the length in bytes (and a mark bit during a sweep), followed by the bytes. A code is valid as
+long as its entry. Entries have no reference counts: ``mark`` and ``sweep`` free unreferenced entries when the
+dictionary has grown enough since the last sweep. So a stream of new strings with deletes does not leak, and an insert
+has no extra cost.
 
-A short value has no entry: it is in its code, which is negative, as that of NULL is. There are two kinds::
+A short value has no entry: it is stored in its code, which is negative, like that of NULL. There are two kinds::
 
-    up to 7 bytes                         1 0 ... length + 1 (bits 56-59), the bytes (bits 0-55, the first one lowest)
-    16 bytes, a number of 62 bits or less 1 1, the number (bits 0-61)
+    up to 7 bytes                           1 0 ... length + 1 (bits 56-59), the bytes (bits 0-55, the first one lowest)
+    16 bytes, a number of 62 bits or less   1 1, the number (bits 0-61)
 
-The second kind is that of most decimals of more than 18 digits.
+Most decimals of more than 18 digits are of the second kind.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LENGTH_AT = 56  # the bit at which the length of a short value begins
 _SHORT_BYTES = (1 << _LENGTH_AT) - 1
 _NUMBER = 1 << 62
 _NUMBER_BYTES = 16
-_BLOCK, _AHEAD = 64, 8  # values: what is read of the table is asked for in steps over a block
+_BLOCK, _AHEAD = 64, 8  # values: memory that a table look-up needs is prefetched in steps over a block
 
 
 @device
@@ -59,7 +59,7 @@ def _tag(arena, data, start, length):
 
 @device
 def length_of(arena, code):
-    """Returns how many bytes the value of a code has; none if that is NULL."""
+    """Returns the length in bytes of the value of a code; 0 for NULL."""
     if code > 0:
         return arena[code] & LENGTH
     if code == NULL:
@@ -69,7 +69,7 @@ def length_of(arena, code):
 
 @device
 def value_word(arena, code, w):
-    """Returns word ``w`` of the bytes that a code, not that of NULL, stands for; those after the last may be any."""
+    """Returns word ``w`` of the bytes of a code, which is not NULL. Bits after the last byte are undefined."""
     if code > 0:
         return arena[code + 1 + w]
     if code & _NUMBER:
@@ -80,7 +80,7 @@ def value_word(arena, code, w):
 
 @device
 def value_byte(arena, octets, code, i):
-    """Returns byte ``i`` of those that a code, not that of NULL, stands for."""
+    """Returns byte ``i`` of the value of a code, which is not NULL."""
     if code > 0:
         return ZERO + octets[8 * (code + 1) + i]
     return (value_word(arena, code, i >> 3) >> (8 * (i & 7))) & 255
@@ -88,7 +88,7 @@ def value_byte(arena, octets, code, i):
 
 @device
 def copy_bytes(arena, octets, code, out, start):
-    """Writes the bytes that a code stands for to ``out``, from number ``start`` on; returns how many."""
+    """Writes the bytes of a code to ``out``, from byte ``start``. Returns their number."""
     length = length_of(arena, code)
     if code > 0:
         first = 8 * (code + 1)
@@ -111,7 +111,7 @@ def _word_at(data, start, size):
 
 @device
 def _short(data, start, length):
-    """Returns the code of a short value; 0 if it is none."""
+    """Returns the code of a short value, or 0 if the value is not short."""
     if length <= _MOST_SHORT:
         return NULL | ((length + 1) << _LENGTH_AT) | _word_at(data, start, length)
     if length == _NUMBER_BYTES:
@@ -123,7 +123,7 @@ def _short(data, start, length):
 
 @device
 def short_number(value):
-    """Returns the code of 16 bytes that are a number; 0 if it has more than 62 bits."""
+    """Returns the code of a 16-byte number, or 0 if it needs more than 62 bits."""
     return NULL | _NUMBER | (value & (_NUMBER - 1)) if (value << 2) >> 2 == value else ZERO
 
 
@@ -175,15 +175,15 @@ def encode(arena, octets, t, data, ends, rows, codes, done, add):
 
 @device
 def encoded(arena, octets, t, data, ends, rows, every, codes, n, done, add):
-    """Fills ``codes`` (int64[n]), from number ``done`` on, of the byte values ``data[ends[r]:ends[r+1]]`` (uint8; int32
-    or int64), for the ``rows`` r (int64[n]), or for 0, 1, 2, ... if ``every``.
+    """Fills ``codes`` (int64[n]), from number ``done``, with the codes of the values ``data[ends[r]:ends[r+1]]``
+    (uint8; int32 or int64), for the ``rows`` r (int64[n]), or for 0, 1, 2, ... if ``every``.
 
-    With ``add`` 0 unknown values that are not short are not entered and get code 0. Returns how many codes are filled:
-    all, unless the budget is used up; the others may be any. O(bytes).
+    With ``add`` 0, unknown values that are not short are not added and get code 0. Returns how many codes are filled:
+    all, unless the budget is used up; the others are then undefined. O(bytes).
     """
     for block in range(done, n, _BLOCK):
         stop = min(block + _BLOCK, n)
-        for i in range(block, stop):  # a tag stands for its code until the entry is found
+        for i in range(block, stop):  # holds the tag until the entry is found
             row = i if every else rows[i]
             start = np.int64(ends[row])
             length = ends[row + 1] - start
@@ -205,7 +205,7 @@ def encoded(arena, octets, t, data, ends, rows, every, codes, n, done, add):
             if handle == 0 and add == 1:
                 if arena[H_LIVE] > arena[H_BUDGET]:
                     return i
-                make_room(arena, t)  # before the entry: an exhausted arena then leaves nothing half done
+                make_room(arena, t)  # before the entry: an exhausted arena then leaves no partial change
                 handle = alloc(arena, entry_words(length))
                 arena[handle] = length
                 at = 8 * (handle + 1)
@@ -218,7 +218,7 @@ def encoded(arena, octets, t, data, ends, rows, every, codes, n, done, add):
 
 @kernel("words, words, words")
 def decoded_size(arena, codes, offsets):
-    """Fills ``offsets`` (int64[n+1]) of the decoded values; total bytes. NULL has length 0."""
+    """Fills ``offsets`` (int64[n+1]) of the decoded values. Returns the total bytes. NULL has length 0."""
     total = 0
     for i in range(codes.size):
         offsets[i] = total
@@ -236,9 +236,9 @@ def decode(arena, octets, codes, offsets, data):
 
 @kernel("words, words, int, int")
 def mark(arena, owner, t, attribute):
-    """Marks the entries that word ``attribute`` of the records of table ``t`` in arena ``owner`` refers to.
+    """Marks the entries that word ``attribute`` of the records of table ``t`` in arena ``owner`` references.
 
-    0 is the code of no entry: a tombstone has it in the columns beside its key. O(table).
+    Code 0 has no entry: a tombstone has it in its columns other than the key. O(table).
     """
     slots = owner[t + T_SLOTS]
     for s in range(slots, slots + owner[t + T_CAPACITY]):
@@ -250,7 +250,7 @@ def mark(arena, owner, t, attribute):
 
 @kernel("words, words")
 def mark_codes(arena, codes):
-    """Marks the entries of ``codes`` (int64[n]), of those that have one."""
+    """Marks the entries of those ``codes`` (int64[n]) that have one."""
     for i in range(codes.size):
         if codes[i] > 0:
             arena[codes[i]] |= MARK
@@ -258,12 +258,13 @@ def mark_codes(arena, codes):
 
 @kernel("words, int, words")
 def sweep(arena, t, doomed):
-    """Frees the entries of dictionary ``t`` without a mark and clears the marks; number of entries freed. O(table).
+    """Frees the unmarked entries of dictionary ``t`` and clears the marks. Returns the number of freed entries.
+    O(table).
 
     ``doomed``: room for as many words as the dictionary has entries.
     """
     arena, doomed = words(arena), words(doomed)
-    # A removal moves later slots back and may shrink the table: first find the doomed, then remove them.
+    # A removal moves later slots back and may shrink the table: first find unmarked entries, then remove them.
     n = 0
     slots = arena[t + T_SLOTS]
     for s in range(slots, slots + arena[t + T_CAPACITY]):

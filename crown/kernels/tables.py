@@ -1,14 +1,14 @@
 """Hash tables in the arena: open addressing, linear probing, backward-shift deletion, no tombstones.
 
-A table maps a key of int64 words to the handle of a record that *holds* that key: a slot is one word,
-``tag << 32 | handle``, where the tag is 32 bits of the key's hash, which has secrets of the arena. So a probe touches
-one cache line of slots and, on a tag match, the record itself; growing and deleting move slots without reading
-records. Handle 0 is "none".
+A table maps a key of int64 words to the handle of a record that *holds* that key. A slot is one word, ``tag << 32 |
+handle``. The tag is 32 bits of the key's hash, which depends on secrets of the arena. So a probe reads one cache line
+of slots and, on a tag match, the record itself. Growing and deleting move slots without reading records. Handle 0 is
+"none".
 
-A key is named by where it lies: word ``j`` of it is ``src[base + plan[pos + j]]`` with ``src`` the arena or a batch,
-and ``plan`` the array that holds the positions. In the record, the key's words are the first ones, in order.
+A key is given by its location: word ``j`` is ``src[base + plan[pos + j]]`` with ``src`` the arena or a batch, and
+``plan`` the array that holds the positions. In the record, the key's words are the first ones, in order.
 
-Invariant: every record is reachable from its home slot ``tag & (capacity - 1)`` without meeting an empty slot;
+Invariant: every record is reachable from its home slot ``tag & (capacity - 1)`` without an empty slot in between;
 ``count <= 3/4 * capacity``; capacity shrinks when ``count < 1/8 * capacity`` (never below ``MIN_SLOTS``).
 """
 
@@ -62,10 +62,10 @@ def first(arena, word):
 
 @device
 def step(arena, tag, word):
-    """Returns the tag of a key whose first words have ``tag`` and whose next is ``word``.
+    """Returns the tag of a key whose first words have the tag ``tag`` and whose next word is ``word``.
 
-    The halves of the word are factors with a secret summand each. Two keys that are chosen without the secrets
-    collide by luck alone, once in 2^32: pair-multiply-shift (Thorup, High Speed Hashing for Integers and Strings,
+    The halves of the word are factors, each with a secret summand. Two keys that are chosen without the secrets collide
+    only by chance, with probability 2^-32: pair-multiply-shift (Thorup, High Speed Hashing for Integers and Strings,
     3.5).
     """
     return ((_product(arena, word) + arena[H_CHAIN] * tag) >> 32) & LOW32
@@ -78,7 +78,7 @@ def _product(arena, word):
 
 @device
 def spread(tag):
-    """Returns a tag for each tag, so that evenly spaced keys do not stay evenly spaced: probing is linear."""
+    """Returns a permuted tag, so that evenly spaced keys do not stay evenly spaced, which would harm linear probing."""
     return tag ^ (tag >> 16)
 
 
@@ -98,7 +98,7 @@ def _fresh_slots(arena, capacity):
 
 @kernel("words, int")
 def new_table(arena, t):
-    """Makes table descriptor ``t`` (a header word, see ``table_at``) an empty table."""
+    """Makes the descriptor ``t`` (a header word, see ``table_at``) that of an empty table."""
     arena[t + T_SLOTS] = _fresh_slots(arena, MIN_SLOTS)
     arena[t + T_CAPACITY] = MIN_SLOTS
     arena[t + T_COUNT] = 0
@@ -106,7 +106,7 @@ def new_table(arena, t):
 
 @device
 def home_of(tag, capacity):
-    """Returns the home of a tag, of which only the low bits count, among so many slots."""
+    """Returns the home slot of a tag among ``capacity`` slots. Only the low bits of the tag matter."""
     return tag & (capacity - 1)
 
 
@@ -118,7 +118,7 @@ def after_slot(s, capacity):
 
 @device
 def _holds(arena, word, tag, plan, pos, k, src, base):
-    """Returns True if the word of a slot, which is not empty, is that of the key."""
+    """Returns True if the word of a nonempty slot belongs to the key."""
     same = ((word >> 32) & LOW32) == tag
     j = 0
     while same and j < k:
@@ -129,9 +129,10 @@ def _holds(arena, word, tag, plan, pos, k, src, base):
 
 @device
 def seek(arena, t, tag, plan, pos, k, src, base, note):
-    """Returns the number of the slot with the record of that key, or of the empty one that it would be in. O(1).
+    """Returns the number of the slot with the record of that key, or of the empty slot where it would be inserted.
+    O(1).
 
-    ``note``: a slot where to look first, or any other number.
+    ``note``: a slot to probe first, or any other number.
     """
     slots = arena[t + T_SLOTS]
     capacity = arena[t + T_CAPACITY]
@@ -161,9 +162,9 @@ def find(arena, t, tag, plan, pos, k, src, base):
 
 @device
 def tagged(arena, t, tag, notes, at):
-    """Returns a record with that tag, or 0: its key is not compared, which would touch it. Expected O(1).
+    """Returns a record with that tag, or 0, without comparing the key, which would read the record. Expected O(1).
 
-    ``notes[at]``: a slot where to look first, or any other number. It becomes the one in which the record is.
+    ``notes[at]``: a slot to probe first, or any other number. Receives the slot where the search ended.
     """
     slots = arena[t + T_SLOTS]
     capacity = arena[t + T_CAPACITY]
@@ -201,13 +202,13 @@ def _resize(arena, t, capacity):
 
 @kernel("int, int")
 def is_full(count, capacity):
-    """Returns True if so many records are too many for so many slots."""
+    """Returns True if ``count`` records are too many for ``capacity`` slots."""
     return 4 * count > 3 * capacity
 
 
 @device
 def make_room(arena, t):
-    """Makes sure that the next ``insert`` allocates nothing. Amortized O(1)."""
+    """Ensures that the next ``insert`` does not allocate. Amortized O(1)."""
     capacity = arena[t + T_CAPACITY]
     if is_full(arena[t + T_COUNT] + 1, capacity):
         _resize(arena, t, 2 * capacity)
@@ -215,7 +216,7 @@ def make_room(arena, t):
 
 @device
 def reserve(arena, t, more):
-    """Makes sure that the next ``more`` calls of ``insert`` allocate nothing. O(capacity) if the table has to grow."""
+    """Ensures that the next ``more`` calls of ``insert`` do not allocate. O(capacity) if the table must grow."""
     capacity = arena[t + T_CAPACITY]
     while is_full(arena[t + T_COUNT] + more, capacity):
         capacity *= 2
@@ -225,13 +226,13 @@ def reserve(arena, t, more):
 
 @device
 def slot_of(arena, t, tag):
-    """Returns the word of the home slot of a tag, of which only the low bits count."""
+    """Returns the word of the home slot of a tag. Only the low bits of the tag matter."""
     return arena[t + T_SLOTS] + home_of(tag, arena[t + T_CAPACITY])
 
 
 @device
 def _first_empty(arena, t, tag):
-    """Returns the number of the slot that a record with that tag goes to, if no other has its key."""
+    """Returns the number of the slot for a new record with that tag."""
     slots = arena[t + T_SLOTS]
     capacity = arena[t + T_CAPACITY]
     s = home_of(tag, capacity)
@@ -250,10 +251,10 @@ def insert(arena, t, tag, handle):
 
 @device
 def made_in(arena, t, tag, s, plan, pos, k, src, base, size):
-    """Adds a record of ``size`` words for a key that has none, and returns it. ``s`` is the empty slot at which the
-    search for the key ended. The words behind the key are 0. Amortized O(size).
+    """Adds a record of ``size`` words for a key without one, and returns it. ``s`` is the empty slot at which the
+    search for the key ended. The words after the key are 0. Amortized O(size).
 
-    The table grows before there is a record: an exhausted arena then leaves nothing half done.
+    The table grows before the record is allocated: an exhausted arena then leaves no partial change.
     """
     if is_full(arena[t + T_COUNT] + 1, arena[t + T_CAPACITY]):
         make_room(arena, t)
@@ -270,7 +271,7 @@ def made_in(arena, t, tag, s, plan, pos, k, src, base, size):
 
 @device
 def insert_in(arena, t, tag, handle, s):
-    """Adds a record as ``insert`` does; ``s``: the empty slot where its key was not found. Amortized O(1)."""
+    """Adds a record as ``insert`` does. ``s``: the empty slot at which the search for its key ended. Amortized O(1)."""
     if is_full(arena[t + T_COUNT] + 1, arena[t + T_CAPACITY]):
         insert(arena, t, tag, handle)
     else:
@@ -280,7 +281,7 @@ def insert_in(arena, t, tag, handle, s):
 
 @device
 def remove_from(arena, t, hole):
-    """Takes out the record in slot number ``hole``. Amortized O(1); later slots of the run move back."""
+    """Removes the record in slot number ``hole``. Amortized O(1); later slots of the run move back."""
     slots = arena[t + T_SLOTS]
     capacity = arena[t + T_CAPACITY]
     s = hole
@@ -302,7 +303,7 @@ def remove_from(arena, t, hole):
 
 @device
 def remove(arena, t, tag, handle):
-    """Takes out a record that MUST be in the table. Amortized O(1)."""
+    """Removes a record that MUST be in the table. Amortized O(1)."""
     slots = arena[t + T_SLOTS]
     capacity = arena[t + T_CAPACITY]
     word = (tag << 32) | handle

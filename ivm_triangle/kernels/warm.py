@@ -1,4 +1,4 @@
-"""The kernels of triangles: they are compiled together before the first batch, where there is no library."""
+"""Compiles together the kernels of triangles before the first batch, if there is no library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ivm_triangle.kernels.update import maintain
 
 
 def ensure_triangle_compiled(streaming: bool) -> None:
-    """Makes sure that the kernels of a `Triangle`, or of a bag (`streaming`), are compiled."""
+    """Compiles the kernels of a `Triangle`, or of a bag (`streaming`)."""
     if streaming:
         found = [*wanted(stream.__name__, "stream_rows")]
     else:

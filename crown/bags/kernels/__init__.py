@@ -1,1 +1,1 @@
-"""Kernels of the generic bag: tries over tuples, and the worst-case optimal join on them."""
+"""Kernels of the generic bag: tries over tuples, and the worst-case optimal join over them."""

@@ -1,10 +1,11 @@
 """Generic join over hash tries: the exact change of a join's result set when a tuple is inserted or deleted.
 
-`// dJ/dR_i := dR_i(t), R_1, .., R_(i-1), R_(i+1), .., R_n` by generic join: the attributes of `t` are bound, the others
-are bound one after the other. First every atom is asked for the node of what `t` binds of it: mostly one has none, and
-nothing is to be done. Then at each attribute v, every atom that has v offers the list of its v-values below its node;
-the shortest list is walked, the others are probed, and those that have the value go on from the node below. So the work
-is within the AGM bound of the join with `t` fixed, whatever the data, and no join of two atoms is ever stored.
+Computes `dJ/dR_i := dR_i(t), R_1, .., R_(i-1), R_(i+1), .., R_n` by generic join. The attributes of `t` are bound, and
+the others are bound one after the other. First the node of each atom for its bound attributes is looked up; in most
+cases an atom has none, and the result is empty. Then at each attribute v, every atom with v has a list of its v-values
+below its node. The shortest list is scanned, the other atoms are probed, and those with the value continue from the
+node below. So the work is within the AGM bound of the join with `t` fixed, for any data, and no join of two atoms is
+ever stored.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ from crown.kernels.tables import LOW32, find, hash_key, insert, record_in, remov
 
 NEW, LISTING = 0, 1  # phases of a row
 AHEAD = 6  # tuples
-SLOTS, RECORDS = ZERO, ONE  # what is fetched
+SLOTS, RECORDS = ZERO, ONE  # what is prefetched
 
 
 @device
 def _record_of(ctx, s, attributes, bound):
-    """Returns the record of the set at ``s`` for what is bound, or 0."""
+    """Returns the record of the set at ``s`` for the bound attributes, or 0."""
     arena, plan = ctx.arena, ctx.plan
     k = plan[s + S_WIDTH]
     tag = hash_key(arena, plan, attributes, k, bound, ZERO)
@@ -81,7 +82,8 @@ def _record_of(ctx, s, attributes, bound):
 
 @device
 def _begin(ctx, a, src, base, bound):
-    """Binds the tuple of atom `a` at `src[base ..]` and starts its enumeration, which is over if an atom has no row."""
+    """Binds the tuple of atom `a` at `src[base ..]` and starts its enumeration, which is finished if an atom has no
+    match."""
     plan, cur = ctx.plan, ctx.scratch
     for j in range(plan[a + A_WIDTH]):
         bound[plan[plan[a + A_ATTRS] + j]] = src[base + j]
@@ -110,7 +112,8 @@ def _fetch(ctx, s, tag, what):
 
 @device
 def _ahead(ctx, a, src, base, later, what):
-    """Prefetches what the tuple of atom `a` at `src[base ..]` will ask for; ``later`` is room for its attributes."""
+    """Prefetches the memory that the tuple of atom `a` at `src[base ..]` will need. ``later``: room for its
+    attributes."""
     arena, plan = ctx.arena, ctx.plan
     for j in range(plan[a + A_WIDTH]):
         later[plan[plan[a + A_ATTRS] + j]] = src[base + j]
@@ -125,7 +128,7 @@ def _ahead(ctx, a, src, base, later, what):
 
 @device
 def _field_of(ctx, part):
-    """Returns the list of a part below the node that its atom is at."""
+    """Returns the list of a part below the current node of its atom."""
     plan = ctx.plan
     return ctx.scratch[plan[P_SLOTS] + plan[part + PART_SLOT]] + plan[part + PART_FIELD]
 
@@ -147,7 +150,7 @@ def _open_level(ctx, step, level):
 
 @device
 def _next_value(ctx, step, bound, level):
-    """Binds the step's attribute to the next value that all parts have. False at the end of the list."""
+    """Binds the step's attribute to the next value that all parts have. Returns False at the end of the list."""
     arena, halves, plan, cur = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     chosen = cur[level + V_PART]
     first = plan[step + STEP_PART_AT]
@@ -179,7 +182,8 @@ def _next_value(ctx, step, bound, level):
 
 @device
 def _emit(ctx, bound, sign, counted, out, capacity, rows):
-    """Writes the bound result; with `counted` only if its projection appears or goes. Returns the rows in use."""
+    """Writes the bound result; with `counted` only if its projection appears or disappears. Returns the number of rows
+    in `out`."""
     arena, plan = ctx.arena, ctx.plan
     width = plan[P_OUTS]
     outs = plan[P_OUTS_AT]
@@ -206,7 +210,7 @@ def _emit(ctx, bound, sign, counted, out, capacity, rows):
 
 @device
 def _list_results(ctx, a, bound, sign, counted, out, capacity, rows):
-    """Writes the results with the bound tuple of atom `a`, from the cursor on. Returns (rows in use, finished)."""
+    """Writes the results with the bound tuple of atom `a`, from the cursor on. Returns (number of rows, finished)."""
     plan, cur = ctx.plan, ctx.scratch
     steps = plan[a + A_STEPS]
     depth = cur[C_DEPTH]
@@ -234,12 +238,13 @@ def _list_results(ctx, a, bound, sign, counted, out, capacity, rows):
 
 @kernel("words, halves, words, int, words, words, words, int, words, words, table")
 def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cur, out):
-    """Applies the rows of `flat` int64[n * width] whose weight has `sign`; returns the results written to `out`.
+    """Applies the rows of `flat` int64[n * width] whose weight has `sign`. Returns the number of results written to
+    `out`.
 
-    Go on with the same cursor while `cur[C_ROW]` < n, unless `cur[C_OVER]` is 1: then more is live than the budget
-    allows, and the rows from `cur[C_ROW]` on have not been applied. `bound` int64[attributes] is scratch that lives
-    with the cursor, `out` int64[outputs, cap] column-major. Row i of `missing` receives the copies that a delete did
-    not find.
+    Call it again with the same cursor while `cur[C_ROW]` < n, unless `cur[C_OVER]` is 1: then more words are live than
+    the budget allows, and the rows from `cur[C_ROW]` have not been applied. `bound` int64[attributes] is scratch that
+    belongs to the cursor. `out`: int64[outputs, capacity], column-major. Row i of `missing` receives the copies that a
+    delete did not find.
     """
     n = weights.size
     capacity = out.shape[1]
@@ -293,9 +298,9 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cu
 
 @kernel("words, halves, words, words, words, table")
 def all_rows(arena, halves, plan, bound, cur, out):
-    """Returns all results from the cursor on: those of each row of atom 0, or the counted outputs.
+    """Writes all results from the cursor on: those of each row of atom 0, or the counted outputs.
 
-    Returns the rows written.
+    Returns the number of rows written.
     """
     capacity = out.shape[1]
     arena, halves, plan = words(arena), words(halves), constants(plan)

@@ -1,8 +1,8 @@
-"""Where things lie in the state of a generic bag, and the words of its plan array and of its cursor.
+"""The layout of the state of a generic bag, and the words of its plan array and of its cursor.
 
-The rows of an atom hang in a *trie* that shares its nodes: a node stands for the values of some columns of the atom, a
-set of them, and has the rows with these values below it. An *edge* leads from the nodes of a set to those of the set
-with one column more; the last set has all columns, and its nodes are the rows. Records, in words:
+The rows of an atom are in a *trie* with shared nodes. A node represents the values of a set of columns of the atom, and
+has the rows with these values below it. An *edge* leads from the nodes of a set to those of the set with one more
+column. The last set has all columns, and its nodes are the rows. Records, in words:
 
 | record | words |
 |---|---|
@@ -10,16 +10,17 @@ with one column more; the last set has all columns, and its nodes are the rows. 
 | node | values of its set, in the order of the columns; a link per edge to it; a list per edge that leaves it |
 | output | values, number of results (a counted tuple) |
 
-A link (``geometry``) names the node that the record is below, and its place in that node's list. A list is like that of
-a group's parents: its field, and a word with its room. It carries the value of the column that its edge adds.
+A link (``geometry``) identifies the parent node of a record, and its position in that node's list. A list has the
+layout of a group's parents list: its field, and a word with its room. It carries the value of the column that its edge
+adds.
 
-The plan array: header, atoms (ATOM words each), and what they point to. A *set* is (table, columns, words of a record,
-incoming edges, leaving edges, where its list of the first one is); its incoming edges follow, each (number of the set
-it leaves, the link, the list's field in the node, the column's place in the record below). An atom's sets are in the
-order of their size, its rows last. A *start* is where the search for an atom's rows begins: (set, attributes of its
-columns, slot). A *step* binds an attribute: (attribute, number of parts, where they are); a *part* is an edge of an
-atom: (slot of the node, list's field in it, column's place in the record below, set below, attributes of its columns,
-slot of the record below). Slots are words of the cursor.
+The plan array: header, atoms (ATOM words each), and the lists that they reference. A *set* is (table, columns, words of
+a record, incoming edges, leaving edges, offset of the list of its first leaving edge). Its incoming edges follow, each
+(number of the parent set, the link, the list's field in the node, the column's position in the record below). An atom's
+sets are in the order of their size, the set of its rows last. A *start* is where the search starts in an atom: (set,
+attributes of its columns, slot). A *step* binds an attribute: (attribute, number of parts, offset of the parts). A
+*part* is an edge of an atom: (slot of the node, list's field in it, column's position in the record below, set below,
+attributes of its columns, slot of the record below). Slots are words of the cursor.
 """
 
 from __future__ import annotations
@@ -37,34 +38,34 @@ START_SET, START_ATTRIBUTES, START_SLOT, START_WORDS = range(4)
 STEP_ATTRIBUTE, STEP_PARTS, STEP_PART_AT, STEP_WORDS = range(4)
 PART_SLOT, PART_FIELD, PART_CARRIED, PART_SET, PART_ATTRIBUTES, PART_BELOW, PART_WORDS = range(7)
 
-# The cursor, zero at the start of a batch: row, phase, depth, 1 if over budget, then a level per depth; after those the
-# slots (P_SLOTS), and the nodes of the row that is inserted or deleted, by the number of their set (P_OWN).
+# The cursor, zero at the start of a batch: row, phase, depth, 1 if over budget, then a level per depth. After the
+# levels, the slots (P_SLOTS), and the nodes of the inserted or deleted row, by the number of their set (P_OWN).
 C_ROW, C_PHASE, C_DEPTH, C_OVER, C_STACK = range(5)
 LEVEL = 3
-V_FIELD, V_POSITION, V_PART = range(LEVEL)  # the list that is walked (0: none is open), how far, whose it is
+V_FIELD, V_POSITION, V_PART = range(LEVEL)  # the scanned list (0: none is open), the position in it, its part
 
-BELOW = PARENTS  # which list of a group a list is like: its room is in the word after its field
+BELOW = PARENTS  # the list of a group with the same layout: its room is in the word after its field
 LIST_WORDS = 2
 
 
 def record_words(width: int, whole: bool, incoming: int, leaving: int) -> int:
-    """Returns the words of a record with so many values, a row's if ``whole``."""
+    """Returns the words of a record with ``width`` values; ``whole``: of a row."""
     return first_link(width, whole) + incoming + LIST_WORDS * leaving
 
 
 def first_link(width: int, whole: bool) -> int:
-    """Returns where the links of a record begin, behind its values, and a row's multiplicity."""
+    """Returns the offset of the first link of a record, after its values, and a row's multiplicity."""
     return int(counted_words(width)) if whole else width
 
 
 def list_at(width: int, incoming: int, number: int) -> int:
-    """Returns where a node has the field of one of its lists."""
+    """Returns the offset of the field of a node's list."""
     return width + incoming + LIST_WORDS * number
 
 
 @device
 def value_at(arena, halves, field, carried, i):
-    """Returns the value that entry ``i`` of a list carries; it is word ``carried`` of the record below."""
+    """Returns the value that entry ``i`` of a list carries, which is word ``carried`` of the record below."""
     at = carried_base(halves, field, BELOW, carried) + i
     if carries_words(halves, field, BELOW):
         return arena[at]
@@ -78,15 +79,15 @@ def record_at(halves, field, carried, i):
 
 
 def set_table(first: int, number: int) -> int:
-    """Returns the number of the table of an atom's set, whose ``first`` set has that table."""
+    """Returns the number of the table of an atom's set. ``first``: the table of its first set."""
     return first + number
 
 
 def output_table(sets: int) -> int:
-    """Returns the number of the table with the outputs, in a bag with so many sets."""
+    """Returns the number of the table of the outputs, in a bag with ``sets`` sets."""
     return sets
 
 
 def table_total(sets: int) -> int:
-    """Returns how many tables the state of a bag has."""
+    """Returns the number of tables of the state of a bag."""
     return sets + 1

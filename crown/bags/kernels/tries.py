@@ -1,8 +1,8 @@
-"""Tries over the rows of a bag's atoms, which share nodes: inserts and deletes of rows.
+"""Tries over the rows of a bag's atoms, with shared nodes: inserts and deletes of rows.
 
 A trie is an index by every set of columns that a search may have bound, with the values of the next column below each
-node. A row is found by its own table, and so is a node: to ask whether a value goes with what is bound is one look-up,
-and no pair of values has a record beside the row's. State is linear in the rows. Its words: see `layout`.
+node. Rows and nodes are both found in hash tables. So testing whether a value matches the bound values is one look-up,
+and a pair of values has no record besides that of the row. State is linear in the rows. Its words: see `layout`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from crown.kernels.tables import hash_key, insert_in, new_table, record_in, remo
 
 @kernel("words, int, int, int")
 def create_tries(arena, tables, limit, seed):
-    """Returns an empty state with that many tables."""
+    """Makes an empty state with ``tables`` tables."""
     arena = words(arena)
     format_arena(arena, tables, limit, seed)
     for t in range(tables):
@@ -52,13 +52,13 @@ def create_tries(arena, tables, limit, seed):
 
 @device
 def edge_at(s, i):
-    """Returns where the words of incoming edge ``i`` of the set at ``s`` are."""
+    """Returns the offset of incoming edge ``i`` of the set at ``s``."""
     return s + SET_WORDS + EDGE_WORDS * i
 
 
 @device
 def _hang(ctx, s, record):
-    """Enters a record in the lists of the nodes that it is below, which are known (P_OWN)."""
+    """Inserts a record into the lists of its parent nodes, which are known (P_OWN)."""
     halves, plan, cur = ctx.halves, ctx.plan, ctx.scratch
     for i in range(plan[s + S_EDGES]):
         e = edge_at(s, i)
@@ -70,7 +70,7 @@ def _hang(ctx, s, record):
 
 @device
 def _unhang(ctx, s, record):
-    """Takes a record out of the lists that it is in. The nodes that it was below are known then (P_OWN)."""
+    """Deletes a record from its lists. Its parent nodes are known afterwards (P_OWN)."""
     halves, plan, cur = ctx.halves, ctx.plan, ctx.scratch
     for i in range(plan[s + S_EDGES]):
         e = edge_at(s, i)
@@ -83,7 +83,7 @@ def _unhang(ctx, s, record):
 
 @device
 def _new_record(ctx, s, src, base):
-    """Returns a record of a set with the values of ``src[base ...]``; all other words are 0."""
+    """Returns a new record of a set with the values of ``src[base ...]``; all other words are 0."""
     arena, plan = ctx.arena, ctx.plan
     record = alloc(arena, plan[s + S_WORDS])
     k = plan[s + S_WIDTH]
@@ -96,9 +96,9 @@ def _new_record(ctx, s, src, base):
 
 @device
 def store(ctx, a, src, base, copies, tag, slot):
-    """Stores the row ``src[base ...]`` of the atom at ``a``, and the nodes above it that are not there yet.
+    """Stores the row ``src[base ...]`` of the atom at ``a``, and the missing nodes above it.
 
-    ``slot``: the empty slot where its table has room for its ``tag``. Expected O(1), amortized.
+    ``slot``: the empty slot of its table for its ``tag``. Expected O(1), amortized.
     """
     arena, plan, cur = ctx.arena, ctx.plan, ctx.scratch
     last = plan[a + A_SETS] - 1
@@ -122,7 +122,7 @@ def store(ctx, a, src, base, copies, tag, slot):
 
 @device
 def drop(ctx, a, row, tag):
-    """Drops a row, and the nodes that have no other. Expected O(1), amortized."""
+    """Deletes a row, and the nodes that have no other row. Expected O(1), amortized."""
     arena, halves, plan, cur = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     last = plan[a + A_SETS] - 1
     for number in range(last):
@@ -132,7 +132,7 @@ def drop(ctx, a, row, tag):
         node = cur[plan[P_OWN] + number]
         s = plan[plan[a + A_SET_AT] + number]
         if node == 0 or (number < last and list_length(halves, node + plan[s + S_LIST]) > 0):
-            continue  # a node of which none below has gone, or with rows
+            continue  # a node that still has rows, or below which nothing was deleted
         if number < last:
             tag = hash_key(arena, plan, plan[P_IDENTITY], plan[s + S_WIDTH], arena, node)
         _unhang(ctx, s, node)

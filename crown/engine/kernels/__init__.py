@@ -1,1 +1,1 @@
-"""Kernels of the tree engine: the paper's algorithms over the arena."""
+"""Kernels of the tree engine: the algorithms of the paper over the arena."""

@@ -1,7 +1,7 @@
-"""Groups: one per key value of an edge, in bundles; they are the only index. See ``crown.kernels.geometry``.
+"""Groups: one per key value of an edge, stored in bundles. They are the only index. See ``crown.kernels.geometry``.
 
-Invariants: a group is in use iff a row of R_c or of R_p has its key, and a bundle exists iff a group of it is in use.
-In a group's parents list the first ``live`` entries are the live rows.
+Invariants: a group is in use iff a row of R_c or of R_p has its key, and a bundle exists iff one of its groups is in
+use. In a group's parents list the first ``live`` entries are the live rows.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def lookup_at(plan, rec, i):
 
 @device
 def look_of(plan, rec, d, q):
-    """Returns the plan offset of the look-up of group ``q`` of a record at the node with descriptor ``d``: 0 its own,
-    then of children."""
+    """Returns the plan offset of the look-up of group ``q`` of a record at the node with descriptor ``d``: 0 is its own
+    group, then those of its children."""
     return lookup_at(plan, rec, plan[plan[d + N_LOOKUPS] + q])
 
 
 @device
 def own_group(ctx, d, row):
-    """Returns the group in which a row of the node with descriptor ``d`` is a child, in V_s or not."""
+    """Returns the group of a row of the node with descriptor ``d`` as a child, in V_s or not."""
     if ctx.plan[d + N_PARENT] < 0:
         return ctx.arena[H_ROOT]
     return row_group(ctx.halves, row)
@@ -75,28 +75,28 @@ def own_group(ctx, d, row):
 
 @device
 def set_own_group(ctx, d, row, g):
-    """Writes the group in which a row is a child, unless that is known."""
+    """Writes the group of a row as a child, unless the row has no word for it."""
     if ctx.plan[d + N_PARENT] >= 0 or ctx.plan[d + N_SHORT] == 0:
         set_row_group(ctx.halves, row, g)
 
 
 @device
 def refer(ctx, d, g, change):
-    """Changes the number of rows that refer to a group above the node with descriptor ``d``, as children."""
+    """Changes the number of child rows that reference a group above the node with descriptor ``d``."""
     change_references(ctx.halves, g, ctx.plan[d + N_KEY], ctx.plan[d + N_REFERENCES], change)
 
 
 @device
 def note_of(scratch, at):
-    """Returns where it is noted in which slot the tag at ``scratch[at]`` of a row of the ring was found."""
+    """Returns the word that holds the slot in which the tag at ``scratch[at]`` of a row of the ring was found."""
     return at + (RING + 1) * scratch[X_STRIDE]
 
 
 @device
 def bundle_get(ctx, index, tag, src, base, pos, note):
-    """Returns the bundle of an index with the key at ``src[base + plan[pos + j]]``, made if absent. Expected O(1).
+    """Returns the bundle of an index with the key at ``src[base + plan[pos + j]]``. Makes it if absent. Expected O(1).
 
-    ``tag``: the key's; ``note``: see ``tables.seek``.
+    ``tag``: the key's tag. ``note``: see ``tables.seek``.
     """
     arena, plan = ctx.arena, ctx.plan
     k = plan[index + I_KEY]
@@ -110,10 +110,11 @@ def bundle_get(ctx, index, tag, src, base, pos, note):
 
 @device
 def bundle_of(ctx, d, q, record, tags, found):
-    """Returns the bundle with group ``q`` of a record at the node with descriptor ``d``: 0 its own, then of children.
+    """Returns the bundle with group ``q`` of a record at the node with descriptor ``d``: 0 is its own group, then those
+    of its children.
 
-    ``tags``, ``found``: where in ``scratch`` the tags of the record's look-ups are, and what they have found so far: 0
-    is nothing yet.
+    ``tags``, ``found``: the positions in ``scratch`` of the tags of the record's look-ups, and of the bundles found so
+    far (0 for none).
     """
     plan, scratch = ctx.plan, ctx.scratch
     i = plan[plan[d + N_LOOKUPS] + q]
@@ -128,9 +129,9 @@ def bundle_of(ctx, d, q, record, tags, found):
 
 @device
 def group_drop(ctx, node, g):
-    """Frees the bundle of a group if neither side of any of its edges refers to it any more.
+    """Frees the bundle of a group if neither end of any of its edges references it any more.
 
-    All lists are then empty and back in their fields.
+    All lists are then empty and stored in their fields.
     """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)

@@ -1,7 +1,7 @@
 """Live views: which rows of V_s have results. Section 5.2 of "Change Propagation Without Joins", Lemma 5.5.
 
-V_l is not stored. A row of V_s is live iff its group has a live parent, and of a group's parents the live ones stand
-first: their number says it all.
+V_l is not stored. A row of V_s is live iff its group has a live parent. The live parents of a group come first in its
+list, so their number represents them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _push_live(scratch, f, row, node):
 
 @device
 def prefetch_groups(ctx, node, row):
-    """Has the groups fetched to which ``set_live`` goes from a row."""
+    """Prefetches the groups to which ``set_live`` moves from a row."""
     plan = ctx.plan
     d = node_at(node)
     for j in range(plan[d + N_CHILDREN]):
@@ -69,10 +69,10 @@ def prefetch_groups(ctx, node, row):
 
 @device
 def set_live(ctx, node, row, on):
-    """Makes a row of V_s live (``on`` 1) or not (0), and with it whatever below hangs on it alone.
+    """Makes a row of V_s live (``on`` 1) or not live (0), and all rows below whose liveness depends on it alone.
 
-    A live row stands among the first ``live`` parents of each free child's group; a group whose live parents go 0 -> 1
-    makes its children live. O(1) per row that changes.
+    A live row is among the first ``live`` parents of each free child's group. When the number of a group's live parents
+    changes from 0 to 1, its children become live. O(1) per row that changes.
     """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     top = scratch[X_LFRAMES]

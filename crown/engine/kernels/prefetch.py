@@ -1,10 +1,10 @@
 """Look-ahead: prefetches the memory that the next rows of a batch need while one row is applied.
 
 A change is a chain of dependent cache misses: slot of the hash table, record, list, the row that moves in a list. A
-batch knows all its keys beforehand, so the chains of several rows are walked at once, one link per stage: the farther
-ahead a row is, the earlier the link. Each key is hashed once, when its tuple is ``FAR`` ahead; its tag waits in a ring
-of ``RING`` tuples in the scratch array. What is fetched is a hint: a row that is looked at may have changed by the
-time it is applied, but the row itself stays where it is, and so do the groups that it names.
+batch knows all its keys in advance, so the chains of several rows are followed at once, one link per stage: the farther
+ahead a row is, the earlier the link. Each key is hashed once, when its tuple is ``FAR`` ahead; its tag is stored in a
+ring of ``RING`` tuples in the scratch array. A prefetch is a hint: a row that is read may have changed when it is
+applied, but the row itself does not move, and neither do the groups that it references.
 """
 
 from __future__ import annotations
@@ -62,28 +62,28 @@ from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, hash_key, slot_of, tagged
 
 FAR, MIDDLE, NEAR, SOON, NEXT, LAST = 12, 8, 5, 3, 2, 1
-ROWS, GROUPS = ZERO, ONE  # of parents: what is fetched of them
+ROWS, GROUPS = ZERO, ONE  # what is prefetched of parents
 LINE = 8  # words of a cache line
-PARENTS = 4  # of a group that fills or empties, how many are fetched ahead
+PARENTS = 4  # number of parents prefetched for a group whose key is inserted or deleted
 
 
 @device
 def ring_at(scratch, i):
-    """Returns where the tag of tuple ``i`` is kept; those of its look-ups follow."""
+    """Returns the position of the tag of tuple ``i``; those of its look-ups follow."""
     return scratch[X_RING] + (i & (RING - 1)) * scratch[X_STRIDE]
 
 
 @device
 def spare_tags(scratch):
-    """Returns where the tags of the look-ups of a row are kept that is no tuple of the batch."""
+    """Returns the position of the tags of the look-ups of a row that is not a tuple of the batch."""
     return scratch[X_RING] + RING * scratch[X_STRIDE]
 
 
 @device
 def nothing_found(ctx, rec, which):
-    """Returns where the bundles are kept that a record of ``rec`` has looked up, and forgets those of the last one.
+    """Clears the bundles that a record of ``rec`` has looked up. Returns their position.
 
-    ``which``: 0 of a tuple of the batch, 1 of a virtual row.
+    ``which``: 0 for a tuple of the batch, 1 for a virtual row.
     """
     plan, scratch = ctx.plan, ctx.scratch
     found = found_at(plan, scratch, which)
@@ -94,7 +94,7 @@ def nothing_found(ctx, rec, which):
 
 @device
 def found_at(plan, scratch, which):
-    """Returns where the bundles are kept that have been looked up."""
+    """Returns the position of the bundles that have been looked up."""
     return scratch[X_FOUND] + 2 * plan[P_COUNT] * which
 
 
@@ -110,21 +110,21 @@ def tag_groups(ctx, rec, src, base, at):
 
 @device
 def _record_ahead(ctx, t, i):
-    """Returns the record of tuple ``i`` in table ``t``, as far as its tag says, or 0."""
+    """Returns the record of tuple ``i`` in table ``t`` by its tag alone, or 0."""
     at = ring_at(ctx.scratch, i)
     return tagged(ctx.arena, t, ctx.scratch[at], ctx.scratch, note_of(ctx.scratch, at))
 
 
 @device
 def _fetch(arena, handle, last):
-    """Prefetches a small record, from its first word to word ``last``: it may lie across two lines."""
+    """Prefetches a small record, from its first word to word ``last``, since it may span two lines."""
     prefetch(arena, handle)
     prefetch(arena, handle + last)
 
 
 @device
 def _fetch_group(ctx, d, g):
-    """Prefetches a group above the node at descriptor ``d``: it may lie across two lines."""
+    """Prefetches a group above the node with descriptor ``d``, since it may span two lines."""
     k = ctx.plan[d + N_KEY]
     prefetch(ctx.arena, children_field(g, k))
     prefetch(ctx.arena, last_group_word(g, k) + ctx.plan[d + N_EXTRA])
@@ -132,7 +132,7 @@ def _fetch_group(ctx, d, g):
 
 @device
 def _group_ahead(ctx, rec, d, node_of_edge, q, at):
-    """Returns group ``q`` (see ``bundle_of``) of a tuple with tags at ``at``, as far as its tag says, or 0."""
+    """Returns group ``q`` (see ``bundle_of``) of a tuple with tags at ``at`` by its tag alone, or 0."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     i = plan[plan[d + N_LOOKUPS] + q]
     index = plan[lookup_at(plan, rec, i) + LOOKUP_INDEX]
@@ -144,7 +144,7 @@ def _group_ahead(ctx, rec, d, node_of_edge, q, at):
 
 @device
 def _fetch_carried(ctx, field, carried, at, last):
-    """Prefetches two of the values that the children list with that field carries."""
+    """Prefetches two of the carried values of the children list with field ``field``."""
     first = carried_base(ctx.halves, field, CHILDREN, carried)
     if carries_words(ctx.halves, field, CHILDREN):
         prefetch(ctx.arena, first + at)
@@ -156,7 +156,7 @@ def _fetch_carried(ctx, field, carried, at, last):
 
 @device
 def _fetch_children_end(ctx, g, k, carried):
-    """Prefetches the end of a group's children list, where the next entry goes."""
+    """Prefetches the end of a group's children list, where the next entry is written."""
     halves = ctx.halves
     if g != 0 and carried != COUNTED:
         n = children_count(halves, g, k)
@@ -174,15 +174,16 @@ def _fetch_parents_end(halves, g, k):
 
 @device
 def _tells_bound_rows(plan, d):
-    """Returns True for a leaf whose parents are rows of a bound node: there are many, and each tells its group."""
+    """Returns True for a leaf whose parents are rows of a bound node: there are many, and each updates its own
+    group."""
     return plan[d + N_CHILDREN] == 0 and plan[d + N_PARENT] >= 0 and plan[node_at(plan[d + N_PARENT]) + N_FREE] == 0
 
 
 @device
 def _fetch_parents(ctx, d, g, children, start, what):
-    """Prefetches parents of a group above a leaf, from entry ``start`` on, or the groups above them.
+    """Prefetches parents of a group above a leaf, from entry ``start``, or the groups above them.
 
-    Only if it has that many children: then the leaf's row inserts or deletes its key in all parents.
+    Does so only if the group has ``children`` children: the leaf's row then inserts or deletes its key in all parents.
     """
     arena, halves = ctx.arena, ctx.halves
     k = ctx.plan[d + N_KEY]
@@ -200,7 +201,7 @@ def _fetch_parents(ctx, d, g, children, start, what):
 
 @device
 def _ahead_flips_insert(ctx, rec, at, what):
-    """Prefetches what is told when the tuple with tags at ``at`` makes keys come."""
+    """Prefetches the parents that are updated if the tuple with tags at ``at`` inserts keys."""
     plan = ctx.plan
     nodes = plan[rec + R_NODES]
     for q in range(nodes, nodes + plan[rec + R_ALIASES]):
@@ -211,7 +212,7 @@ def _ahead_flips_insert(ctx, rec, at, what):
 
 @device
 def _ahead_flips_delete(ctx, rec, record, what):
-    """Prefetches what is told when a record makes keys go."""
+    """Prefetches the parents that are updated if a record's deletion deletes keys."""
     halves, plan = ctx.halves, ctx.plan
     nodes = plan[rec + R_NODES]
     for q in range(nodes, nodes + plan[rec + R_ALIASES]):
@@ -226,7 +227,7 @@ def _ahead_flips_delete(ctx, rec, record, what):
 
 @device
 def ahead_insert(ctx, rec, rows, n, i, ring):
-    """Stages for insertions into the records of ``rec`` when tuple ``i`` of ``n`` is about to be applied."""
+    """Runs the stages for insertions into the records of ``rec`` when tuple ``i`` of ``n`` is about to be applied."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     width = plan[rec + R_WIDTH]
     aliases = plan[rec + R_ALIASES]
@@ -270,14 +271,15 @@ def ahead_insert(ctx, rec, rows, n, i, ring):
 
 @device
 def _fetch_entries(entries, base, at, n):
-    """Prefetches entry ``at`` of a list of length ``n`` and its last one, which will take its place."""
+    """Prefetches entry ``at`` of a list of length ``n``, and its last entry, which will take its place."""
     prefetch(entries, base + at)
     prefetch(entries, base + n - 1)
 
 
 @device
 def _ahead_moves(ctx, rec, record):
-    """Prefetches the rows that take the places of a record's rows in their lists: each is told its new position."""
+    """Prefetches the rows that will take the places of a record's rows in their lists, since their positions are
+    written."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     nodes = plan[rec + R_NODES]
     for q in range(nodes, nodes + plan[rec + R_ALIASES]):
@@ -300,7 +302,7 @@ def _ahead_moves(ctx, rec, record):
 
 @device
 def ahead_delete(ctx, rec, rows, n, i, ring):
-    """Stages for deletions: slot, record, the groups that it names, the entries of their lists."""
+    """Runs the stages for deletions: slot, record, its groups, the entries of their lists."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     width = plan[rec + R_WIDTH]
     t = plan[rec + R_TABLE]
@@ -364,8 +366,8 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
 
 @device
 def ahead_by_key(ctx, at, k, rows, base, left, width):
-    """Prefetches what tuples to come find by look-up ``at``, ``left`` of them after the one at ``base``: slots, then
-    bundles."""
+    """Prefetches, for the tuples after the one at ``base``, the slots and bundles that look-up ``at`` reads. ``left``:
+    the number of these tuples."""
     arena, plan = ctx.arena, ctx.plan
     pos, t = plan[at + LOOKUP_POS], plan[plan[at + LOOKUP_INDEX] + I_TABLE]
     if left > 2 * MIDDLE:

@@ -1,7 +1,7 @@
 """Publication: once per batch, each changed group publishes its payload to its parents, the deepest edges first.
 
-A parent row is touched once per changed group below it, however often that has changed. Groups that are siblings are
-published one after the other: so the changes of a product telescope.
+A parent row is updated once per changed group below it, however often the group has changed. Sibling groups are
+published one after the other, so that the changes of a product telescope.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import is_zero
 from crown.kernels.pointers import constants, prefetch, words
 
-PUBLISHING = 2  # stands for the sign of changes: all are applied
+PUBLISHING = 2  # takes the place of a sign: all changes are applied
 
 
 @device
 def _tell_bound(ctx, d, dp, g, delta):
-    """Adds to the parents of ``g`` in V_s, rows of a bound node, what ``delta`` makes of them."""
+    """Adds the effect of ``delta`` to the groups of the parents of ``g`` in V_s, which are rows of a bound node."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     k = plan[d + N_KEY]
     link = plan[plan[d + N_PAYLOAD] + Y_ABOVE]
@@ -92,9 +92,9 @@ def _tell_bound(ctx, d, dp, g, delta):
 
 @device
 def _tell_free(ctx, ring, d, parent, g, delta, out):
-    """Changes the results of the live parents of ``g``, rows of a free node, by what ``delta`` makes of them.
+    """Enumerates the effect of ``delta`` on the results of the live parents of ``g``, which are rows of a free node.
 
-    True, or False if ``out`` is full.
+    Returns True, or False if ``out`` is full.
     """
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
@@ -111,7 +111,7 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
         row = at32(halves, parents_base(halves, g, k) + scratch[X_PARENT])
         ctx.arena[plan[d + N_EDGE] + T_TOUCHED] += 1
         if row_place(halves, row) < 0 or live_parents(halves, own_group(ctx, node_at(parent), row), above) == 0:
-            scratch[X_PARENT] += 1  # it is in no result
+            scratch[X_PARENT] += 1  # not in a result
             continue
         delta_enum(ctx, parent, row)
         scratch[X_WITNESS] = parent
@@ -123,7 +123,7 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
 
 @device
 def _further(halves, entry, steps):
-    """Returns the entry that is so many steps behind an entry of an edge; 0 if there is none."""
+    """Returns the entry that is ``steps`` steps after an entry of an edge; 0 if there is none."""
     while entry != 0 and steps > 0:
         entry = entry_next(halves, entry)
         steps -= 1
@@ -140,8 +140,8 @@ def _fetch_published(ctx, d, g):
 
 @device
 def _ahead(ctx, d, dp, far, near, soon):
-    """Prefetches what entries to come will tell: the group of the first, the only parent of the second, and the groups
-    that the parent of the third names. Each is 0 if there is none. Returns the entries behind them."""
+    """Prefetches the memory that later entries need: the group of ``far``, the only parent of ``near``, and the groups
+    that the parent of ``soon`` references. Each is 0 for none. Returns the next entries."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     k = plan[d + N_KEY]
     if far != 0:
@@ -165,11 +165,10 @@ def _ahead(ctx, d, dp, far, near, soon):
 
 @kernel("words, halves, words, words, int, table")
 def publish_batch(arena, halves, plan, scratch, ring, out):
-    """Tells all parents what has changed since the last publication. ``scratch[X_EDGE]`` is 0 when it begins.
+    """Publishes all changes since the last publication to the parents. ``scratch[X_EDGE]`` must be 0 at the first call.
 
-    DONE; or FULL: ``out`` (int64[columns, capacity], ``scratch[X_FILL]`` rows of it written) is full, empty it and
-    call again; or OVER_BUDGET: some groups have not told their parents yet. O(parents of changed groups + results that
-    change).
+    Returns DONE; or FULL: ``out`` (int64[columns, capacity], with ``scratch[X_FILL]`` rows) is full, empty it and call
+    again; or OVER_BUDGET: some groups are not published yet. O(parents of changed groups + changed results).
     """
     scratch[X_CAPACITY] = out.shape[1]
     ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
@@ -178,8 +177,8 @@ def publish_batch(arena, halves, plan, scratch, ring, out):
 
 @device
 def publish(ctx, ring, out):
-    """Tells all parents what has changed: see ``publish_batch``; a column of ``out`` has ``scratch[X_CAPACITY]``
-    words."""
+    """Publishes all changes to the parents: see ``publish_batch``. ``scratch[X_CAPACITY]``: the words of a column of
+    ``out``."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     while scratch[X_EDGE] < plan[P_EDGES]:
         d = node_at(plan[plan[P_EDGE0] + scratch[X_EDGE]])
@@ -227,8 +226,8 @@ def enumerate_weighed(arena, halves, plan, scratch, ring, out):
 
 @kernel("words, halves, words, words, words, words")
 def payload_of(arena, halves, plan, scratch, rows, out):
-    """Writes the payload of one result to ``out``, without far parts: ``rows`` (int64) of the free nodes that weigh, in
-    order."""
+    """Writes the payload of one result to ``out``, without far parts. ``rows`` (int64): the rows of the free nodes that
+    weigh, in order."""
     arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
     rows, out = words(rows), words(out)
     ctx = Context(arena, halves, plan, scratch)

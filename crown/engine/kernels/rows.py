@@ -1,4 +1,4 @@
-"""Rows are inserted and deleted: records with their values, and the groups that a row is in.
+"""Inserts and deletes rows: records with their values, and the groups of a row.
 
 Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
 """
@@ -39,7 +39,7 @@ from crown.kernels.lists import parents_append, parents_remove
 
 @device
 def store(ctx, rec, src, base, pos):
-    """Returns a new record with its values: word ``j`` is ``src[base + plan[pos + j]]``."""
+    """Stores a record with its values: word ``j`` is ``src[base + plan[pos + j]]``. Returns the record."""
     arena, plan = ctx.arena, ctx.plan
     record = alloc(arena, plan[rec + R_WORDS])
     for j in range(plan[rec + R_WIDTH]):
@@ -49,10 +49,10 @@ def store(ctx, rec, src, base, pos):
 
 @device
 def r_update_insert(ctx, node, record, tags, found):
-    """Inserts a row (Algorithm 4, R-UPDATE): it enters its groups and counts the children that have its key in V_p.
+    """Inserts a row (Algorithm 4, R-UPDATE) into its groups, and counts the children that have its key in V_p.
 
-    Returns True if all children have its key: it is to enter V_s (line 5: see ``update``). ``tags``, ``found``: see
-    ``bundle_of``.
+    Returns True if all children have its key, so that the row must enter V_s (line 5: see ``update``). ``tags``,
+    ``found``: see ``bundle_of``.
     """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
@@ -80,9 +80,9 @@ def r_update_insert(ctx, node, record, tags, found):
 
 @device
 def r_update_delete(ctx, node, row):
-    """Deletes a row (Algorithm 4, R-UPDATE): it leaves its groups, and those that are not needed any more are freed.
+    """Deletes a row (Algorithm 4, R-UPDATE) from its groups, and frees unused groups.
 
-    The row MUST be outside V_s; one that is inside leaves that first (line 8: see ``update``).
+    The row MUST be outside V_s; a row in V_s must leave it first (line 8: see ``update``).
     """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
@@ -104,7 +104,8 @@ def r_update_delete(ctx, node, row):
 
 @device
 def add_virtual(ctx, node, child, pos):
-    """Returns the row of a virtual node that a child's record calls for; ``pos`` says where that has its values."""
+    """Inserts the row of a virtual node for a child's record, and returns it. ``pos``: the positions of its values
+    there."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     d = node_at(node)
     rec = plan[d + N_RECORD]
@@ -118,7 +119,7 @@ def add_virtual(ctx, node, child, pos):
 
 @device
 def drop_virtual(ctx, node, row):
-    """Forgets a virtual row that no child calls for any more."""
+    """Deletes a virtual row that no child needs any more."""
     arena, plan = ctx.arena, ctx.plan
     d = node_at(node)
     r_update_delete(ctx, node, row)

@@ -1,4 +1,4 @@
-"""Whole-state kernels: set up, look-ups, counting, rebuilding live views, walking rows."""
+"""Kernels over a whole state: set-up, look-ups, counting, rebuilding live views."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.tables import LOW32, find, hash_key, new_table, slot_of, table_at
 
-AHEAD = 8  # tuples: how far before its turn a record is fetched
+AHEAD = 8  # distance, in tuples, between the prefetch of a record and its use
 
 
 @kernel("words, halves, words, int, int, int, int")
 def create(arena, halves, plan, tables, limit, budget, seed):
-    """Formats an empty state: header, tables, and the root's group with its one live parent that does not exist."""
+    """Formats an empty state: header, tables, and the root's group with its one live parent, which does not exist."""
     arena, halves, plan = words(arena), words(halves), constants(plan)
     format_arena(arena, tables, limit, seed)
     for t in range(tables):
@@ -88,9 +88,7 @@ def row_in_view(arena, halves, plan, node, values):
     """Returns the row of V_s(node) with ``values`` (int64[width], in its record's order), or 0. Expected O(1)."""
     arena, halves, plan, values = words(arena), words(halves), constants(plan), words(values)
     d = node_at(node)
-    if (
-        plan[d + N_VIRTUAL] == 1
-    ):  # a virtual row has no table of its own: it is the one parent of its first child's group
+    if plan[d + N_VIRTUAL] == 1:  # a virtual row is in no table; it is the only parent of its first child's group
         c = child_at(plan, d, ZERO)
         dc = node_at(c)
         k = plan[dc + N_KEY]
@@ -117,7 +115,7 @@ def row_in_view(arena, halves, plan, node, values):
 
 @kernel("words, halves, words, int, words, words")
 def copies_of(arena, halves, plan, rec, rows, out):
-    """Writes to ``out`` (int64[n]) how many copies of each tuple there are: 0 of one that is not stored.
+    """Writes the copies of each tuple to ``out`` (int64[n]); 0 for a tuple that is not stored.
 
     ``rows``: int64[n * width] of record descriptor ``rec``. Expected O(n).
     """
@@ -133,7 +131,7 @@ def find_copies(arena, halves, plan, rec, rows, n, out):
     identity = plan[P_IDENTITY]
     t = plan[rec + R_TABLE]
     for far in range(n + 2 * AHEAD):
-        if far < n:  # a tuple is hashed once: its tag waits where its copies will be
+        if far < n:  # a tuple is hashed once: its tag is stored where its copies will be
             out[far] = hash_key(arena, plan, identity, width, rows, far * width)
             prefetch(arena, slot_of(arena, t, out[far]))
         near = far - AHEAD
@@ -149,7 +147,7 @@ def find_copies(arena, halves, plan, rec, rows, n, out):
 
 @kernel("words, halves, words")
 def clear_live(arena, halves, plan):
-    """Forgets all liveness. O(groups)."""
+    """Clears all live views. O(groups)."""
     arena, halves, plan = words(arena), words(halves), constants(plan)
     for c in range(1, plan[P_COUNT]):
         d = node_at(c)
@@ -164,7 +162,7 @@ def clear_live(arena, halves, plan):
 
 @kernel("words, halves, words, words")
 def rebuild_live(arena, halves, plan, scratch):
-    """Makes every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
+    """Makes every row of V_s(root), and the rows below, live again after a time without live views. O(state)."""
     arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
     ctx = Context(arena, halves, plan, scratch)
     root = arena[H_ROOT]
@@ -180,11 +178,11 @@ def rebuild_live(arena, halves, plan, scratch):
 
 @kernel("words, halves, words, words, none | int, words, words")
 def count_results(arena, halves, plan, scratch, ring, sums, order):
-    """Returns the number of results, bottom-up without enumerating; in a payload plan each as often as it occurs.
+    """Returns the number of results, bottom-up without enumerating; in a payload plan with multiplicities.
 
-    Results below a row = product over its free children of the sum over the group. ``sums`` (float64 and int64 agree
-    until 2^53) is zeroed scratch, int64[``group_numbers``]; ``order`` the free nodes, children first. -1
-    if the count leaves 62 bits. O(state).
+    The number of results below a row is the product over its free children of the sum over the group. ``sums`` (float64
+    and int64 agree up to 2^53) is zeroed scratch, int64[``group_numbers``]. ``order``: the free nodes, children first.
+    Returns -1 if the count leaves 62 bits. O(state).
     """
     arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
     ctx = Context(arena, halves, plan, scratch)

@@ -1,7 +1,7 @@
-"""Batches: R-UPDATE for every tuple of a source, at each of its aliases, and the walk that follows from it.
+"""Applies batches: R-UPDATE for every tuple of a source, at each of its aliases, and the walk that follows from it.
 
-A batch can be left where ``out`` is full, or before a tuple that does not fit, and entered again: what it is at lies in
-``scratch``. Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
+A batch kernel can return when ``out`` is full, or before a tuple that does not fit, and be called again: its position
+is in ``scratch``. Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import insert_in, record_in, remove_from, seek
 
-IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is to enter or leave, it is being walked
+IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is next, an alias is being walked
 MAX_COPIES = 2**31 - 1
-DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # what a batch kernel comes back with
+DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # results of a batch kernel
 
 
 @device
 def _change_weight(scratch, record, change):
-    """Tells the aliases of the record to account for a change of its copies."""
+    """Starts the update of the record's aliases for a change of its copies."""
     scratch[X_RECORD] = record
     scratch[X_CHANGE] = change
     scratch[X_ALIAS] = 0
@@ -62,12 +62,12 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, 
 def inserted(ctx, rec, rows, weights, n, masks, every, ring, out):
     """Inserts every tuple of a batch: R-UPDATE and walk at all its aliases in turn.
 
-    ``rec``: record descriptor; ``rows`` int64[n * width]; ``weights`` int64[n] > 0; ``masks``: bit ``i`` says that
-    alias ``i`` reads the tuple, of ``every`` tuple its own, else the first of all. ``ring``: None, or 1 for a payload
-    plan.
+    ``rec``: record descriptor. ``rows`` int64[n * width]. ``weights`` int64[n] > 0. ``masks``: alias ``i`` reads the
+    tuple if bit ``i`` is set; if ``every``, each tuple has its own mask, else all have the first. ``ring``: None, or 1
+    for a payload plan.
 
-    DONE; or FULL: ``out`` (columns of ``scratch[X_CAPACITY]`` words, ``scratch[X_FILL]`` rows of it written) is full,
-    empty it and call again; or OVER_BUDGET (the state's) or TOO_MANY (copies of a tuple): tuples from ``scratch[X_I]``
+    Returns DONE; or FULL: ``out`` (columns of ``scratch[X_CAPACITY]`` words, with ``scratch[X_FILL]`` rows) is full,
+    empty it and call again; or OVER_BUDGET (of the state) or TOO_MANY (copies of a tuple): tuples from ``scratch[X_I]``
     on have not been applied.
     """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
@@ -147,7 +147,7 @@ def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, ring
 
 @device
 def deleted(ctx, rec, rows, weights, n, missing, ring, out):
-    """Deletes a batch as ``inserted`` inserts; ``missing[i]`` (int64) becomes the number of copies not there."""
+    """Deletes a batch as ``inserted`` inserts. ``missing[i]`` (int64) receives the number of absent copies."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     scratch[X_READY] = scratch[X_I]
     width = plan[rec + R_WIDTH]

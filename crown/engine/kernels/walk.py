@@ -1,16 +1,16 @@
 """One change as a walk: S- and P-updates, and the deltas that they cause.
 
-A change is a depth-first walk: a row enters (or leaves) V_s, and if that makes its key enter (leave) V_p, every parent
-row with that key is counted up (down), and those that thereby enter (leave) V_s are walked in turn. Every row is
-*finished*, its results enumerated, its liveness settled and itself linked (unlinked), before the next one starts: so
-each step is a valid database of its own, no result is ever reported twice, and the witness test needs no "state before
-the update". A row is a witness iff its key does not change its membership in V_p and its group has a live parent.
+A change is a depth-first walk. A row enters (or leaves) V_s. If its key thereby enters (leaves) V_p, every parent row
+with that key is counted up (down), and those that thereby enter (leave) V_s are walked in turn. Every row is
+*finished*, its results enumerated, its liveness updated and the row linked (unlinked), before the next one starts. So
+each step leaves a valid database, no result is ever reported twice, and the witness test needs no "state before the
+update". A row is a witness iff its key does not change its membership in V_p and its group has a live parent.
 
-The walk keeps its frames in ``scratch``, so it can be left when the output buffer is full and entered again.
+The walk keeps its frames in ``scratch``, so it can return when the output buffer is full, and be resumed.
 
-Insertion and deletion are written out apart, here, in ``update`` and in ``ahead``: one is not the other with a sign.
-Lists are walked forwards and backwards, a row is linked before and unlinked after all else, a record is stored first
-and freed last. What is the same in both is shared.
+Insertion and deletion are separate functions, here, in ``update`` and in ``prefetch``, because deletion is not
+insertion with another sign. Lists are scanned forwards and backwards, a row is linked before and unlinked after
+everything else, a record is stored first and freed last. Common parts are shared.
 
 Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2 and 3) and 5.2 (witnesses).
 """
@@ -58,14 +58,14 @@ from crown.kernels.jit import device
 from crown.kernels.lists import children_append, children_remove
 from crown.kernels.pointers import prefetch
 
-# Phases of a frame: what is next for its row. UNION: its key comes to, or may leave, the relation of a virtual parent,
+# Phases of a frame: the next step for its row. UNION: its key enters, or may leave, the relation of a virtual parent,
 # R_e := V_p(R_e1) + .. + V_p(R_ek).
 S_UPDATE, P_UPDATE, UNION, DELTA_ENUM, FINISH = 0, 1, 2, 3, 4
 
 
 @device
 def push(scratch, row, node):
-    """Puts a row on top of the walk: it is to enter or leave V_s."""
+    """Pushes a row on the walk, which is to enter or leave V_s."""
     f = X_AREAS + FRAME * scratch[X_SP]
     scratch[f + F_ROW] = row
     scratch[f + F_NODE] = node
@@ -76,9 +76,10 @@ def push(scratch, row, node):
 
 @device
 def _next_phase(ctx, ring, f, d, g, sign):
-    """Returns the phase after an S-UPDATE that leaves V_p alone: DELTA_ENUM if the row is a witness (Definition 5.6).
+    """Returns the phase after an S-UPDATE that leaves V_p unchanged: DELTA_ENUM if the row is a witness (Definition
+    5.6).
 
-    It is if it is free and its group has a live parent: then results begin (``sign`` 1) or end (-1) with it.
+    A row is a witness if it is free and its group has a live parent. Its results then begin (``sign`` 1) or end (-1).
     """
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     if scratch[X_MODE] < MODE_LIVE or plan[d + N_FREE] == 0 or live_parents(halves, g, plan[d + N_KEY]) == 0:
@@ -92,7 +93,7 @@ def _next_phase(ctx, ring, f, d, g, sign):
 
 @device
 def s_update_insert(ctx, ring, f, d, g):
-    """Lets the row of frame ``f`` enter V_s: Algorithm 2 (S-UPDATE), insertion. Returns its next phase."""
+    """Inserts the row of frame ``f`` into V_s: Algorithm 2 (S-UPDATE), insertion. Returns its next phase."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
     row = scratch[f + F_ROW]
@@ -113,8 +114,8 @@ def s_update_insert(ctx, ring, f, d, g):
 def p_update_insert(ctx, f, d, g):
     """Counts up the parents, from the frame's position on: Algorithm 3 (P-UPDATE), insertion. Returns the next phase.
 
-    S_UPDATE if a parent enters its V_s: it lies on top then. A parent that becomes live moves before those that are
-    not yet counted.
+    Returns S_UPDATE if a parent enters its V_s; the parent is then on top of the walk. A parent that becomes live moves
+    before those that are not yet counted.
     """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
@@ -172,9 +173,9 @@ def insert_walk(ctx, ring, out):
 
 @device
 def s_update_delete(ctx, ring, f, d, g):
-    """Asks if the key of frame ``f``'s row leaves V_p: Algorithm 2 (S-UPDATE), deletion. Returns its next phase.
+    """Tests if the key of frame ``f``'s row leaves V_p: Algorithm 2 (S-UPDATE), deletion. Returns its next phase.
 
-    The row itself leaves V_s when all else is done, see ``delete_walk``.
+    The row itself leaves V_s after everything else, see ``delete_walk``.
     """
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
@@ -187,10 +188,11 @@ def s_update_delete(ctx, ring, f, d, g):
 
 @device
 def p_update_delete(ctx, f, d, g):
-    """Counts down the parents, from the frame's position back: Algorithm 3 (P-UPDATE), deletion. Its next phase.
+    """Counts down the parents, from the frame's position back: Algorithm 3 (P-UPDATE), deletion. Returns the next
+    phase.
 
-    S_UPDATE if a parent leaves its V_s: it lies on top then. The last entry comes first, so that a parent that stops
-    being live is already in place.
+    Returns S_UPDATE if a parent leaves its V_s; the parent is then on top of the walk. The last entry comes first, so
+    that a parent that stops being live is already in place.
     """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
@@ -215,7 +217,8 @@ def p_update_delete(ctx, f, d, g):
 
 @device
 def delete_walk(ctx, ring, out):
-    """Walks a deletion until no frame is left (True) or ``out`` is full (False). A row is unlinked last of all."""
+    """Walks a deletion until no frame is left (True) or ``out`` is full (False). A row is unlinked after everything
+    else."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     while scratch[X_SP] > 0:
         f = X_AREAS + FRAME * (scratch[X_SP] - 1)

@@ -1,4 +1,4 @@
-"""The kernels that views run in their first batches: they are compiled together, where there is no library."""
+"""Compiles together the kernels that views run in their first batches, if there is no library."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ _SMALL = (
 
 
 def ensure_view_compiled(weighed: bool = False, padded: bool = False) -> None:
-    """Makes sure that the kernels are compiled; ``weighed``, ``padded``: those of plans with payloads, and with padded
-    nodes, too.
-    """
+    """Compiles the kernels of views. ``weighed``, ``padded``: also those of plans with payloads, and with padded
+    nodes."""
     found = [*wanted(update.__name__, "insert_batch", "delete_batch", none=True)]
     for module, names in _SMALL:
         found += wanted(module.__name__, *names)

@@ -1,9 +1,9 @@
-"""The scan of a batch: Arrow's memory in, the codes of the rows that are read out, in one call.
+"""Scans a batch: reads Arrow's memory, and writes the codes of the rows that the query reads, in one call.
 
-    Arrow's C struct -> weights, checked -> tests, 64 rows at a time -> rows that are read -> their codes, by column
+Arrow's C struct -> weights, checked -> tests, 64 rows at a time -> rows that are read -> their codes, by column
 
-A batch that is not what it is declared as (a weight is missing, a required value is NULL, an integer that stands for
-NULL) is refused as a whole: the slower path says which row it is. The words of an exported ``ArrowArray`` are those of
+A batch with a value that needs the slower path (a missing weight, a NULL in a required column, an integer with the code
+of NULL) is rejected as a whole. The slower path finds the row. The words of an exported ``ArrowArray`` are those of
 Arrow's C data interface.
 """
 
@@ -16,14 +16,14 @@ from crown.kernels.pointers import beyond, constants, words
 from crown.kernels.strings import NULL, encoded
 
 WORD, HALF, BIT, PAIR, FLOAT, OTHER = 0, 1, 2, 3, 4, 5
-"""Forms of a column: 64 bits, 32, one, 128 of which the low ones are the value, a double; any that has no code without
-a dictionary."""
+"""Forms of a column: 64 bits, 32, one, 128 of which the low 64 are the value, a double; any other, which has no code
+without a dictionary."""
 WITHIN, BEFORE, EQUAL, IS_NULL, TEXT, ONE_OF = 0, 1, 2, 3, 4, 5
-"""What a test asks for: a value in a range; less than, or equal to, the value of another column; NULL; one of some
-texts; one of some words."""
+"""Kinds of tests: a value is in a range; it is less than, or equal to, the value of another column; it is NULL; it is
+one of several texts; it is one of several words."""
 COLUMN, TEST = 3, 6  # words of a column, and of a test, in the plan of a scan
 EXPORTED = 10  # words of an ArrowArray
-SCANNED, REFUSED = 0, 1  # what ``scan`` comes back with
+SCANNED, REFUSED = 0, 1  # results of ``scan``
 _LENGTH, _OFFSET, _BUFFERS, _CHILDREN, _RELEASE = 0, 16, 40, 48, 64  # bytes of fields of an ArrowArray
 _NAN = 0x7FF8 << 48
 _INFINITY = 0x7FF0 << 48
@@ -37,7 +37,7 @@ def _child(batch, place):
 
 @device
 def _first(batch, child):
-    """Returns the number of the first row in the buffers of a column."""
+    """Returns the position of the first row in the buffers of a column."""
     return load64(child + _OFFSET) + load64(batch + _OFFSET)
 
 
@@ -65,7 +65,7 @@ def _some_null(batch, place, n):
 
 @device
 def _value(data, form, i):
-    """Returns row ``i`` of a column of whole numbers, booleans or short decimals."""
+    """Returns row ``i`` of a column of integers, booleans or short decimals."""
     if form == WORD:
         return load64(data + 8 * i)
     if form == HALF:
@@ -77,8 +77,8 @@ def _value(data, form, i):
 
 @device
 def _within(data, form, first, size, low, high):
-    """Returns a word whose bit ``j`` says whether the value of row ``j`` is in a range. Each form has its own loop: it
-    can become vectors."""
+    """Returns a word whose bit ``j`` is 1 if the value of row ``j`` is in a range. Each form has its own loop, so that
+    the compiler can vectorize it."""
     found = ZERO
     if form == WORD:
         for j in range(size):
@@ -97,7 +97,7 @@ def _within(data, form, first, size, low, high):
 
 @device
 def _compared(data, form, first, other, other_form, other_first, size, kind):
-    """Returns a word whose bit ``j`` says whether row ``j`` has a lesser, or an equal, value than in another column."""
+    """Returns a word whose bit ``j`` is 1 if row ``j`` has a smaller, or an equal, value than another column."""
     found = ZERO
     for j in range(size):
         left, right = _value(data, form, first + j), _value(other, other_form, other_first + j)
@@ -108,8 +108,8 @@ def _compared(data, form, first, other, other_form, other_first, size, kind):
 
 @device
 def _is_text(ends, data, i, plan, at, count, octets):
-    """Returns True iff a text is one of those that ``plan[at ...]`` names: where in ``octets`` it begins, and its
-    bytes."""
+    """Returns True iff a text is in the list at ``plan[at ...]``, which has the start in ``octets`` and the length of
+    each text."""
     begin = load32(ends + 4 * i)
     length = load32(ends + 4 * i + 4) - begin
     for x in range(at, at + 2 * count, 2):
@@ -125,7 +125,7 @@ def _is_text(ends, data, i, plan, at, count, octets):
 
 @device
 def _listed(child, form, first, size, plan, at, octets):
-    """Returns a word whose bit ``j`` says whether a list of texts or words has the value of row ``j``."""
+    """Returns a word whose bit ``j`` is 1 if a list of texts or words contains the value of row ``j``."""
     data, start, count = _buffer(child, 1), plan[at + 3], plan[at + 4]
     found = ZERO
     if plan[at] == TEXT:
@@ -142,7 +142,7 @@ def _listed(child, form, first, size, plan, at, octets):
 
 @device
 def _valid(child, first, size):
-    """Returns a word whose bit ``j`` says whether row ``j`` has a value."""
+    """Returns a word whose bit ``j`` is 1 if row ``j`` has a value."""
     validity = _buffer(child, 0)
     found = ZERO
     if validity == 0:
@@ -154,10 +154,10 @@ def _valid(child, first, size):
 
 @device
 def _tested(batch, plan, at, octets, i, size):
-    """Returns a word whose bit ``j`` says whether the test at ``plan[at]`` is TRUE of row ``i + j``.
+    """Returns a word whose bit ``j`` is 1 if the test at ``plan[at]`` is TRUE for row ``i + j``.
 
-    A test: what it asks for, a column's place and form, two numbers, and what the bits of rows with a value are
-    changed by: 0, or all bits for NOT. Where there is NULL no other test is TRUE.
+    A test: its kind, a column's position and form, two numbers, and the bits with which the result is XORed: 0, or all
+    bits for NOT. For NULL only IS_NULL is TRUE.
     """
     kind, child, form = plan[at], _child(batch, plan[at + 1]), plan[at + 2]
     first = _first(batch, child) + i
@@ -178,9 +178,11 @@ def _tested(batch, plan, at, octets, i, size):
 
 @device
 def _rows(batch, plan, start, octets, n, rows):
-    """Writes the numbers of the rows that are read to ``rows``; how many. All, if there are no tests.
+    """Writes the positions of the rows that are read to ``rows``. Returns their number. All rows, if there are no
+    tests.
 
-    From ``plan[start]``: how many alternatives, of which one must hold; of each how many tests, which all must.
+    ``plan[start]``: the number of alternatives, of which one must hold; for each its number of tests, which must all
+    hold.
     """
     k = 0
     for i in range(0, n, _BLOCK):
@@ -204,7 +206,7 @@ def _rows(batch, plan, start, octets, n, rows):
 
 @device
 def _write_words(data, first, rows, every, k, out, at):
-    """Writes the codes of a column of words. Returns False if one of them stands for NULL."""
+    """Writes the codes of a column of words. Returns False if one of them is the code of NULL."""
     least = ZERO
     if every:
         for j in range(k):
@@ -221,7 +223,7 @@ def _write_words(data, first, rows, every, k, out, at):
 
 @device
 def _write_floats(data, first, rows, k, out, at):
-    """Writes the codes of doubles: there is one zero, and one NaN."""
+    """Writes the codes of doubles, with one zero and one NaN."""
     for j in range(k):
         code = load64(data + 8 * (first + rows[j]))
         if code == NULL:  # the bits of -0.0
@@ -233,7 +235,7 @@ def _write_floats(data, first, rows, k, out, at):
 
 @device
 def _write_nulls(validity, first, rows, k, out, at):
-    """Writes NULL where a column has no value. Returns True if it does anywhere."""
+    """Writes NULL where a column has no value. Returns True if there is such a row."""
     found = False
     for j in range(k):
         if _bit(validity, first + rows[j]) == 0:
@@ -244,7 +246,7 @@ def _write_nulls(validity, first, rows, k, out, at):
 
 @device
 def _write_column(batch, plan, c, rows, every, k, out, at, found):
-    """Writes the codes of a column. Returns False if a whole number stands for NULL."""
+    """Writes the codes of a column. Returns False if an integer has the code of NULL."""
     child, form = _child(batch, plan[c]), plan[c + 1]
     if form == OTHER:
         return True
@@ -271,7 +273,8 @@ def _write_column(batch, plan, c, rows, every, k, out, at, found):
 
 @device
 def _weights(batch, place, rows, k, n, most, out):
-    """Writes the weights of the rows that are read. Returns False if one of the batch is missing, or out of range."""
+    """Writes the weights of the rows that are read. Returns False if a weight of the batch is missing, or out of
+    range."""
     if place < 0:
         for j in range(k):
             out[j] = 1
@@ -291,7 +294,7 @@ def _weights(batch, place, rows, k, n, most, out):
 
 @device
 def given_rows(batch):
-    """Returns how many rows an exported record batch has; 0 where none was exported, or it was released."""
+    """Returns the number of rows of an exported record batch; 0 if none was exported, or if it was released."""
     return load64(batch + _LENGTH) if load64(batch + _RELEASE) != 0 else ZERO
 
 
@@ -312,13 +315,13 @@ def release(batch):
 
 @device
 def scanned(batch, plan, octets, most, out, weights, rows, found):
-    """Reads an exported record batch with rows. Returns False if it is not what it is declared as. O(rows).
+    """Reads a nonempty exported record batch. Returns False if a value needs the checks of the slower path. O(rows).
 
-    ``plan``: the place of the weights or -1, the number of columns, of each its place, its form and 1 if it must not be
-    NULL, then the tests (see ``_rows``), and the lists that they name; ``octets``: the texts of these; ``most``: how
-    large a weight may be. ``out``: room for all codes; column ``c`` of the ``found[0]`` rows that are read begins at
-    word ``c * found[0]``. ``weights`` and ``rows``: of those rows, their weights and numbers; ``found[1]``: 1 if one of
-    the codes is NULL.
+    ``plan``: the position of the weights or -1; the number of columns; for each its position, its form and 1 if it must
+    not be NULL; then the tests (see ``_rows``), and the lists that they reference. ``octets``: the texts of these
+    lists. ``most``: the largest allowed weight. ``out``: room for all codes; column ``c`` of the ``found[0]`` rows that
+    are read begins at word ``c * found[0]``. ``weights`` and ``rows`` receive the weights and positions of these rows.
+    ``found[1]``: 1 if one of the codes is NULL.
     """
     n, columns = load64(batch + _LENGTH), plan[1]
     tests = 2 + COLUMN * columns

@@ -1,7 +1,7 @@
-"""Counted tuples: per tuple of a table how often it is in each of several leaves.
+"""Counted tuples: per tuple of a table its count in each of several leaves.
 
-A record is the tuple (``width`` codes) and one count per leaf. It is there while some count is not 0. Tuples lie in
-columns: word ``j`` of tuple ``i`` is ``keys[strides[j] + i]``.
+A record has the tuple (``width`` codes) and one count per leaf. It is stored while some count is not 0. Tuples are
+given by columns: word ``j`` of tuple ``i`` is ``keys[strides[j] + i]``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, 
 def tallied(arena, t, strides, width, leaves, keys, leaf, weights, n, clamp, before, tags, start):
     """Adds ``weights`` (int64[n]) to the counts of tuples in leaf ``leaf[i]``, from event ``start`` on.
 
-    ``before`` (int64[n, leaves]) becomes the tuple's counts before the event. With ``clamp`` 1 no count falls below 0:
-    what a delete does not find is not taken away. ``tags``: room for ``AHEAD`` words. Returns the first event not done:
-    n, unless the budget is used up.
-    Expected O(leaves) per event.
+    ``before`` (int64[n, leaves]) receives the tuple's counts before the event. With ``clamp`` 1 no count falls below 0:
+    missing copies are not deleted. ``tags``: room for ``AHEAD`` words. Returns the first event that is not done: n,
+    unless the budget is used up. Expected O(leaves) per event.
     """
     seen = start
     for i in range(start, n):
@@ -64,10 +63,10 @@ def tallied(arena, t, strides, width, leaves, keys, leaf, weights, n, clamp, bef
 
 @kernel("words, int, words, int, int, table, table, words, int")
 def put(arena, t, strides, width, leaves, keys, counts, tags, start):
-    """Sets the counts of tuples, each there once, to ``counts`` (int64[n, leaves]), from tuple ``start`` on.
+    """Sets the counts of different tuples to ``counts`` (int64[n, leaves]), from tuple ``start`` on.
 
-    A tuple whose last count becomes 0 is not there any more. ``tags``: room for ``AHEAD`` words. Returns the first
-    tuple not done: n, unless the budget is used up. Expected O(leaves) per tuple.
+    A tuple whose last count becomes 0 is deleted. ``tags``: room for ``AHEAD`` words. Returns the first tuple that is
+    not done: n, unless the budget is used up. Expected O(leaves) per tuple.
     """
     n = counts.shape[0]
     arena, strides, keys, counts, tags = words(arena), constants(strides), words(keys), words(counts), words(tags)
@@ -94,7 +93,7 @@ def put(arena, t, strides, width, leaves, keys, counts, tags, start):
 
 @kernel("words, int, words, int, int, table, table")
 def counts_of(arena, t, strides, width, leaves, keys, out):
-    """Writes the counts of tuples (``out`` int64[n, leaves]). Changes nothing."""
+    """Writes the counts of tuples to ``out`` (int64[n, leaves]). Changes nothing."""
     n = out.shape[0]
     arena, strides, keys, out = words(arena), constants(strides), words(keys), words(out)
     for i in range(n):
@@ -110,7 +109,8 @@ def counts_of(arena, t, strides, width, leaves, keys, out):
 def scan(arena, t, width, leaves, start, rows, counts):
     """Copies tuples from slot ``start`` on to ``rows`` (int64[capacity, width]), ``counts`` (int64[capacity, leaves]).
 
-    Returns (next slot or -1, how many). Constant amortized delay: a table is at least one eighth full, or minimal.
+    Returns (next slot or -1, number of tuples). Constant amortized delay: a table is at least one eighth full, or
+    minimal.
     """
     n = 0
     slots = arena[t + T_SLOTS]

@@ -11,8 +11,8 @@ AHEAD = 64  # events
 
 @device
 def look_ahead(arena, t, strides, k, keys, start, n, tags, at):
-    """Starts loading the records of the next events, from number ``start`` on: first all of their slots, then what is
-    in these. Returns the number of the event behind them; ``tags[at ...]`` gets the tags of their keys."""
+    """Prefetches the records of the next events, from number ``start``: first all of their slots, then the records in
+    these. Returns the number of the event after them. Writes the tags of their keys to ``tags[at ...]``."""
     stop = min(start + AHEAD, n)
     for i in range(start, stop):
         tag = hash_key(arena, strides, 0, k, keys, i)

@@ -1,14 +1,14 @@
-"""The rows of a relation that are within its window, in the order in which they leave it.
+"""The rows of a relation inside its window, in the order in which they leave it.
 
-What is kept of a relation is a record of words:
+A relation has a record of words:
 
-    ORDERED    root of the tree of its rows in the order in which they leave
-    BY_ROW     root of a second tree of the same rows, by their values; only where they leave in the order of arrival
-    UNDO       handle of what takes the last batch back
-    MARK ...   counters, which Python reads and writes
+    ORDERED   root of the tree of its rows in the order in which they leave
+    BY_ROW    root of a second tree of the same rows, by their values; only if they leave in the order of arrival
+    UNDO      handle of the block that undoes the last batch
+    MARK ...  counters, which Python reads and writes
 
-Trees are those of ``crown.stages.kernels.trees.ordered``, without sums. Where rows leave as they arrived, their last
-code is a running number: each arrival is a row of its own then, and a delete takes the one that has been there longest.
+Trees are those of ``crown.stages.kernels.trees.ordered``, without sums. If rows leave in the order of arrival, their
+last code is a running number: each arrival is then a separate row, and a delete removes the oldest one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COUNTERS = WORDS - MARK
 
 @kernel("words, int")
 def block(arena, size):
-    """Returns the handle of a block of that many words, all of them 0."""
+    """Returns the handle of a new block of ``size`` words, all 0."""
     handle = alloc(arena, size)
     for i in range(size):
         arena[handle + i] = 0
@@ -37,10 +37,10 @@ def block(arena, size):
 
 @kernel("words, int, words, words, words, table, words, words, bytes, words, words, int")
 def change(arena, root_at, shape, spec, strides, keys, changes, values, octets, path, taken, start):
-    """Adds ``changes`` (int64[n]) to the copies of rows, from row ``start`` on; no row has fewer than 0.
+    """Adds ``changes`` (int64[n]) to the copies of rows, from row ``start`` on. No count falls below 0.
 
-    ``keys`` int64[width, n]; ``taken`` (int64[n]) becomes what took place. Returns the first row not done: n, unless
-    the budget is used up. O(log rows) each.
+    ``keys`` int64[width, n]. ``taken`` (int64[n]) receives the effective changes. Returns the first row that is not
+    done: n, unless the budget is used up. O(log rows) each.
     """
     n, columns = changes.size, spec.size // 4
     arena, shape, spec, strides, keys = words(arena), words(shape), constants(spec), constants(strides), words(keys)
@@ -62,10 +62,10 @@ def change(arena, root_at, shape, spec, strides, keys, changes, values, octets, 
 
 @kernel("words, int, words, int, int, int, table, words")
 def front(arena, root_at, shape, at, until, copies, rows, weights):
-    """Writes the first rows of a tree: those whose code ``at`` is ``until`` or less, and no more than so many copies.
+    """Writes the first rows of a tree: those whose code ``at`` is at most ``until``, and at most ``copies`` copies.
 
-    The last row of ``copies`` is written with the copies that are wanted of it. Returns how many rows were written; if
-    that is all there is room for there may be more. O(1) per row, and O(log rows). Changes nothing.
+    The last row is written with only the copies that are still wanted. Returns the number of written rows; if they fill
+    the output there may be more. O(1) per row, and O(log rows). Changes nothing.
     """
     room = weights.size
     arena, shape, rows, weights = words(arena), words(shape), words(rows), words(weights)
@@ -88,11 +88,11 @@ def front(arena, root_at, shape, at, until, copies, rows, weights):
 
 @kernel("words, int, words, words, words, table, words, words, bytes, words, table, words")
 def oldest(arena, root_at, shape, spec, strides, keys, wanted, values, octets, path, rows, weights):
-    """Writes which arrivals of rows have been there longest, as many copies of each row as are ``wanted`` (int64[n]).
+    """Writes the oldest arrivals of rows, as many copies of each row as are ``wanted`` (int64[n]).
 
-    ``root_at``: the tree by values, whose last code is the running number; ``keys`` int64[width, n], of which the last
-    is not read; no two are equal. There is room for all that can be found. ``wanted`` becomes what was not found.
-    Returns how many rows were written. O(log rows) per row, and O(1) per arrival. Changes nothing.
+    ``root_at``: the tree by values, whose last code is the running number. ``keys`` int64[width, n]: different rows;
+    the last code is not read. There is room for all arrivals that can be found. ``wanted`` receives the missing copies.
+    Returns the number of written rows. O(log rows) per row, and O(1) per arrival. Changes nothing.
     """
     n, columns = wanted.size, spec.size // 4 - 1
     arena, shape, spec, strides, keys = words(arena), words(shape), constants(spec), constants(strides), words(keys)

@@ -1,1 +1,1 @@
-"""Results, with constant delay or with that of the hop unions, and their change update by update."""
+"""Enumerates results, with constant delay or with that of the hop unions, and their changes per update."""

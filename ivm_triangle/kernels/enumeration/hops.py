@@ -1,8 +1,8 @@
 """Enumeration of Delta1(a) and Delta2(a, b): the union of materialized views and hop unions over buckets.
 
-An element of a bucket is a middle record; its handle names it, so the hop entries of all buckets lie in one `scratch`
-arena, outside the state: record = element, hop to, hopped from. The end of a bucket is the negated handle of the
-bucket, the end of the bucket list is -1 - tree. Lists do not change while a cursor is open, so successors are
+An element of a bucket is a middle record, identified by its handle. So the hop entries of all buckets are in one
+`scratch` arena, outside the state: record = element, hop to, hopped from. The end of a bucket is the negated handle of
+the bucket, the end of the bucket list is -1 - tree. Lists do not change while a cursor is open, so successors are
 positions.
 """
 
@@ -69,7 +69,7 @@ def _hop(scratch, element):
 
 @device
 def _skip(scratch, element, to):
-    """Excludes `element`, whose successor is `to`; both directions, over ranges that are already excluded."""
+    """Excludes `element`, whose successor is `to`. Merges both directions with ranges that are already excluded."""
     to = _hop(scratch, to)
     record = _entry(scratch, element, False)
     start = element if record == 0 or scratch[record + HOP_FROM] == 0 else scratch[record + HOP_FROM]
@@ -82,7 +82,7 @@ def _skip(scratch, element, to):
 
 @device
 def _outer(arena, halves, root, shape):
-    """Returns the word of the list of buckets (records, or groups where a pair is a bucket); 0 if there is none."""
+    """Returns the word of the list of buckets (records, or groups if a pair is a bucket); 0 if there is none."""
     w = listing_at(root)
     if shape != BY_BOTH:
         return w
@@ -91,7 +91,7 @@ def _outer(arena, halves, root, shape):
 
 @device
 def _next_bucket(arena, halves, scratch, root, shape, tree, bucket):
-    """Returns the successor of a bucket (0: the first one) that is not excluded; -1 - tree at the end."""
+    """Returns the next bucket (0: the first one) that is not excluded; -1 - tree at the end."""
     w = _outer(arena, halves, root, shape)
     i = ZERO if bucket == 0 else place_of(arena, bucket) + 1
     if w == 0 or i >= list_length(halves, w):
@@ -123,7 +123,8 @@ def _after(arena, halves, bucket, shape, element):
 
 @device
 def _exclude(arena, halves, scratch, root, shape, tree, bucket, element):
-    """Excludes a result from another bucket that has it, and that bucket from the bucket list if nothing is left."""
+    """Excludes a result from another bucket that contains it, and that bucket from the bucket list if no result
+    remains."""
     _skip(scratch, element, _after(arena, halves, bucket, shape, element))
     if _hop(scratch, _first(arena, halves, bucket, shape)) == -bucket:
         w = _outer(arena, halves, root, shape)
@@ -141,9 +142,9 @@ def _group(arena, pair, x, z):
 
 @device
 def candidates(arena, halves, scratch, cur, root, pair, shape, tree, a, b, current, exclude):
-    """Visits the buckets that hold a result. Returns (number of buckets, sum of products of multiplicities).
+    """Visits the buckets that contain a result. Returns (number of buckets, sum of products of multiplicities).
 
-    With `exclude` the result is excluded from all of them but `current`.
+    With `exclude` the result is excluded from all of them except `current`.
     """
     found = ZERO
     weight = ZERO
@@ -253,10 +254,10 @@ def _next_sum(arena, halves, cur, i, view, pairs):
 
 @kernel("words, halves, words, words, words, table, bool, table")
 def union_rows(arena, halves, scratch, cur, sums, trees, pairs, out):
-    """Fills `out` int64[3 or 2, n] column-major with results and multiplicities; returns the number of rows.
+    """Fills `out` int64[3 or 2, n] column-major with results and multiplicities. Returns the number of rows.
 
-    Fewer than n rows: the end. Call again with the same cursor for the rest. Delay: a constant number of steps plus the
-    visits of candidate buckets; `cur[MAX_DELAY]` is the largest number of steps between two rows.
+    Fewer than n rows mean the end; call it again with the same cursor for more rows. Delay: a constant number of steps
+    plus the visits of candidate buckets. `cur[MAX_DELAY]` is the maximum number of steps between two rows.
     """
     n = sums.size
     roots = trees.shape[0]

@@ -1,9 +1,10 @@
 """The change of the set of distinct triples, update by update: resumable, into a reused column-major buffer.
 
-A triple appears or goes if and only if the updated tuple does and the other two are there. Insertions change the state
-first and are enumerated then; deletions the other way round. A pair of values heavy on both sides has its middles in a
-wedge list; any other has a list of fewer than 3 theta / 2 entries to walk. O(N^max{eps, 1 - eps}) amortized per update
-and O(1) per triple. Where only the number of the middles is kept, they are sought in the shorter list if it is not 0.
+A triple is inserted or deleted if and only if the updated tuple is and the other two tuples are present. An insertion
+changes the state first and is then enumerated; a deletion is enumerated first. A pair of values that are heavy on both
+sides has its middles in a wedge list; any other pair has a list of fewer than 3 theta / 2 entries to scan. O(N^max{eps,
+1 - eps}) amortized per update and O(1) per triple. If only the number of middles is stored, they are searched in the
+shorter list unless it is 0.
 """
 
 from __future__ import annotations
@@ -43,15 +44,16 @@ from ivm_triangle.kernels.update.rules import pick
 # The cursor: an int64 array, zero at the start of a batch. OVER is 1 if the next row found the budget used up.
 ROW, PHASE, POSITION, EDGE, OVER = range(5)
 NEW, LISTING = 0, 1
-HOLD_MIDDLES = 3  # behind the three pair views: 1 for LIST, 0 for PAIRS
+HOLD_MIDDLES = 3  # after the three pair views: 1 for LIST, 0 for PAIRS
 
-# The places of an atom's keys in its rows: the words of either key, then the columns of the first and of the second.
+# The positions of an atom's keys in its rows: the words of either key, then the columns of the first and of the second.
 COLUMNS = np.int64(2)
 
 
 @device
 def _emit(arena, halves, k, x, y, z, sign, count, keys, width, out, capacity, rows):
-    """Writes one triple: to the buffer, or (`count` >= 0) into the count of its key. Returns the rows in use."""
+    """Writes one triple to the buffer; with `count` >= 0, adds it to the count of its key, and writes it if the key
+    appears or disappears. Returns the number of rows in `out`."""
     arena[C_TRIPLES] += sign
     if k == 0:
         a, b, c = x, y, z
@@ -77,7 +79,7 @@ def _emit(arena, halves, k, x, y, z, sign, count, keys, width, out, capacity, ro
 
 @device
 def _list_triples(arena, halves, pairs, k, x, y, sign, count, keys, width, cur, out, capacity, rows):
-    """Enumerates the triples of the edge (x, y) of relation k from `cur[POSITION]` on. Returns (rows, finished)."""
+    """Enumerates the triples of the edge (x, y) of relation k, from `cur[POSITION]`. Returns (rows, finished)."""
     k1 = k + 1 if k < 2 else ZERO
     k2 = k1 + 1 if k1 < 2 else ZERO
     if is_heavy(halves, out_list(y)) and is_heavy(halves, in_list(x)):
@@ -118,8 +120,8 @@ def _list_triples(arena, halves, pairs, k, x, y, sign, count, keys, width, cur, 
 
 @device
 def _code_of(arena, domain, places, pos, k, flat, base, make):
-    """Returns the code of a composite key of `k` words: the handle of the record that holds them, made if absent and
-    wanted, else 0. So it is decoded by looking."""
+    """Returns the code of a composite key of `k` words: the handle of the record that holds them. A missing record is
+    made if `make`, else the code is 0. So decoding is a read of the record."""
     t = table_at(KEYS + domain)
     tag = hash_key(arena, places, pos, k, flat, base)
     record = find(arena, t, tag, places, pos, k, flat, base)
@@ -133,7 +135,7 @@ def _code_of(arena, domain, places, pos, k, flat, base, make):
 
 @device
 def _code_row(arena, k, places, flat, w, i, make, codes):
-    """Writes the codes of the composite keys of row `i`; other keys are their own codes, which are there."""
+    """Writes the codes of the composite keys of row `i`. Other keys are their own codes and are present already."""
     if places[0] > 1:
         codes[2 * i] = _code_of(arena, k, places, COLUMNS, places[0], flat, i * w, make)
     if places[1] > 1:
@@ -146,14 +148,14 @@ def _code_row(arena, k, places, flat, w, i, make, codes):
 def stream_rows(
     arena, halves, plan, eps, k, codes, flat, w, places, weights, missing, sign, pairs, count, keys, cur, out
 ):
-    """Applies the rows whose weight has `sign`; returns the rows written to `out` int64[3, cap].
+    """Applies the rows whose weight has `sign`. Returns the number of rows written to `out` int64[3, capacity].
 
-    `codes` int64[n, 2]: the keys of each row; those of composite keys are written here, when it is the row's turn, from
-    its words in `flat` int64[n * w] (see `COLUMNS` for `places`), and stay 0 where it never is. Call again with the
-    same cursor while `cur[ROW]` < n, unless `cur[OVER]` is 1: then more is live than the budget allows, and the rows
-    from `cur[ROW]` on have not been applied. `pairs`: the pair views of R, S, T, and whether they hold the middles
-    (LIST) or how many there are (PAIRS); `count`: the COUNT view and `keys` its variables, or -1 and none. Row i of
-    `missing` receives the copies that a delete did not find.
+    `codes` int64[n, 2]: the keys of each row. Codes of composite keys are written here when the row is applied, from
+    its words in `flat` int64[n * w] (see `COLUMNS` for `places`), and stay 0 for rows that are not applied. Call it
+    again with the same cursor while `cur[ROW]` < n, unless `cur[OVER]` is 1: then more words are live than the budget
+    allows, and the rows from `cur[ROW]` have not been applied. `pairs`: the pair views of R, S, T, and whether they
+    store the middles (LIST) or their number (PAIRS). `count`: the COUNT view and `keys` its variables, or -1 and none.
+    Row i of `missing` receives the copies that a delete did not find.
     """
     n = codes.shape[0]
     width = keys.size
@@ -218,7 +220,7 @@ def stream_rows(
 
 @kernel("words, halves, words, floats, int, table, words, int, words, words, words, int, words")
 def quiet_rows(arena, halves, plan, eps, k, codes, flat, w, places, weights, missing, sign, cur):
-    """Changes the state as `stream_rows` does, without a stream; the cursor says how far it came."""
+    """Changes the state as `stream_rows` does, without output. The cursor receives the number of applied rows."""
     n = codes.shape[0]
     arena, halves, plan, eps, cur = words(arena), words(halves), constants(plan), words(eps), words(cur)
     codes, flat, weights, missing = words(codes), words(flat), words(weights), words(missing)
@@ -245,7 +247,7 @@ def quiet_rows(arena, halves, plan, eps, k, codes, flat, w, places, weights, mis
 
 @kernel("words, halves, words, words, words, table")
 def walk_rows(arena, halves, pairs, keys, cur, out):
-    """Writes all triples, from the cursor on, into `out` int64[3, n]: per tuple of R its wedges or its shorter list."""
+    """Writes all triples, from the cursor on, to `out` int64[3, n]: per tuple of R its wedges or its shorter list."""
     width = keys.size
     capacity = out.shape[1]
     arena, halves, cur, out = words(arena), words(halves), words(cur), words(out)
@@ -270,7 +272,7 @@ def walk_rows(arena, halves, pairs, keys, cur, out):
 
 @kernel("words, halves, int, int, words, table")
 def keyed_rows(arena, halves, view, width, cur, out):
-    """Writes the keys of a COUNT view, from `cur[ROW]` on, as values to `out` int64[width, n]; returns how many."""
+    """Writes the keys of a COUNT view, from `cur[ROW]`, as values to `out` int64[width, n]. Returns their number."""
     capacity = out.shape[1]
     arena, halves, cur, out = words(arena), words(halves), words(cur), words(out)
     rows = ZERO
@@ -292,7 +294,7 @@ def keyed_rows(arena, halves, view, width, cur, out):
 
 @kernel("words, int, words, words")
 def forget_keys(arena, domain, order, codes):
-    """Frees the composite keys among `codes` that no tuple has any more; `order` is 0, 1, .. (words of a key)."""
+    """Frees the composite keys among `codes` that no tuple has any more. `order` is 0, 1, .. (words of a key)."""
     n = codes.size
     k = order.size
     arena, order, codes = words(arena), constants(order), words(codes)

@@ -37,10 +37,10 @@ def _put(arena, cur, a, b, c, out, capacity, row):
 
 @kernel("words, halves, words, words, words, words, table")
 def triple_rows(arena, halves, plan, cur, views, firsts, out):
-    """Fills `out` int64[4, n] column-major with (a, b, c, multiplicity); returns the number of rows.
+    """Fills `out` int64[4, n] column-major with (a, b, c, multiplicity). Returns the number of rows.
 
-    `views` are the SET and ROOT views of the result; `firsts[i]` is the relation a tree's pairs (x, z) start in.
-    Fewer than n rows: the end. Call again with the same cursor for the rest. Delay: four steps, and one per list or
+    `views`: the SET and ROOT views of the result. `firsts[i]`: the relation in which a tree's pairs (x, z) start. Fewer
+    than n rows mean the end; call it again with the same cursor for more rows. Delay: four steps, and one per list or
     view that ends.
     """
     ends = views.size

@@ -1,1 +1,1 @@
-"""What a state is in the arena: vertices, edges, adjacency lists and views, and how they change in O(1)."""
+"""The state in the arena: vertices, edges, adjacency lists and views, and their changes in O(1)."""

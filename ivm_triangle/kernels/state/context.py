@@ -1,4 +1,4 @@
-"""What every device function that changes a state works on, as one argument."""
+"""The arguments of every device function that changes a state, as one argument."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Context(NamedTuple):
-    """Four pointers (see `crown.kernels.pointers`). The tuple exists for the compiler only."""
+    """Four pointers (see `crown.kernels.pointers`). The tuple exists only for the compiler."""
 
     arena: Any  # the state, int64 words
     halves: Any  # the same memory as int32

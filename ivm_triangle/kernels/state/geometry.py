@@ -1,6 +1,6 @@
-"""Where things lie in a record or a list: the only kernels that know an offset. They are inlined and cost nothing.
+"""The offsets of words in a record or a list: only these kernels know them. They are inlined and cost nothing.
 
-The records and the list are drawn in `layout`. A *list word* `w` is where the two words of a list begin.
+`layout` describes the records and the list. A *list word* `w` is the first of the two words of a list.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from crown.kernels.jit import device
 from crown.kernels.tables import LOW32
 from ivm_triangle.kernels.state.layout import V_IN, V_OUT, WORD
 
-# The word of a record that says where it stands in the list that holds it.
+# The word of a record that holds its position in its list.
 MIDDLE_PLACE, SUM_PLACE, GROUP_PLACE = WORD(1), WORD(2), WORD(3)  # SUM_PLACE also of sets, GROUP_PLACE of buckets
 
 # -- pairs and entries -------------------------------------------------------------------------------------------------
@@ -24,13 +24,13 @@ def pair_of(x, y):
 
 @device
 def left(word):
-    """Returns the first handle of a pair; of a list entry the other end, or the middle."""
+    """Returns the first handle of a pair; of a list entry, the other end, or the middle."""
     return word >> 32
 
 
 @device
 def right(word):
-    """Returns the second handle of a pair; of a list entry and of a slot the record."""
+    """Returns the second handle of a pair; of a list entry or a slot, the record."""
     return word & LOW32
 
 
@@ -39,19 +39,19 @@ def right(word):
 
 @device
 def out_list(v):
-    """Returns the list word of a vertex's edges that leave it."""
+    """Returns the list word of the edges that leave a vertex."""
     return v + V_OUT
 
 
 @device
 def in_list(v):
-    """Returns the list word of a vertex's edges that enter it."""
+    """Returns the list word of the edges that enter a vertex."""
     return v + V_IN
 
 
 @device
 def list_of(v, column):
-    """Returns the list word of a vertex in a column of a relation: 0, it is the first end; 1, the second."""
+    """Returns the list word of a vertex in a column of a relation: 0 if it is the first end, 1 if it is the second."""
     return v + (V_OUT if column == 0 else V_IN)
 
 
@@ -69,13 +69,13 @@ def target(arena, e):
 
 @device
 def multiplicity_of(arena, e):
-    """Returns how many copies of an edge's tuple there are."""
+    """Returns the multiplicity of an edge's tuple."""
     return arena[e + 1]
 
 
 @device
 def set_multiplicity(arena, e, m):
-    """Writes how many copies of an edge's tuple there are."""
+    """Writes the multiplicity of an edge's tuple."""
     arena[e + 1] = m
 
 
@@ -87,7 +87,7 @@ def edge_position(halves, e, half):
 
 @device
 def set_edge_position(halves, e, half, i):
-    """Writes that position."""
+    """Writes the position of an edge in a list."""
     halves[2 * (e + 2) + half] = i
 
 
@@ -102,7 +102,7 @@ def payload(arena, rec):
 
 @device
 def set_payload(arena, rec, word):
-    """Writes that word."""
+    """Writes the second word of a record of a view."""
     arena[rec + 1] = word
 
 
@@ -120,13 +120,13 @@ def groups_of(bucket):
 
 @device
 def place_of(arena, rec):
-    """Returns the position of a group in its bucket, -1 outside; of a bucket in the listing."""
+    """Returns the position of a group in its bucket, -1 outside of one; or of a bucket in the listing."""
     return arena[rec + GROUP_PLACE]
 
 
 @device
 def set_place(arena, rec, i):
-    """Writes that position."""
+    """Writes the position of a group or a bucket."""
     arena[rec + GROUP_PLACE] = i
 
 
@@ -138,7 +138,7 @@ def listing_place(arena, rec):
 
 @device
 def set_listing_place(arena, rec, i):
-    """Writes that position."""
+    """Writes the position of a sum or a triple in the listing of its view."""
     arena[rec + SUM_PLACE] = i
 
 
@@ -153,7 +153,7 @@ def list_address(halves, w):
 
 @device
 def set_list_address(halves, w, address):
-    """Writes where a list's block is."""
+    """Writes the first word of a list's block."""
     set_lo(halves, w, address)
 
 
@@ -189,7 +189,7 @@ def list_extra(halves, w):
 
 @device
 def set_list_extra(halves, w, extra):
-    """Writes that number."""
+    """Writes the number of entries with heavy other ends, plus HEAVY."""
     set_hi(halves, w + 1, extra)
 
 

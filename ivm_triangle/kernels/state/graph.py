@@ -36,13 +36,13 @@ from ivm_triangle.kernels.state.layout import (
 
 @device
 def after(plan, k):
-    """Returns the relation (and domain) that follows number k in the rotation R, S, T; itself where one plays all."""
+    """Returns the relation (and domain) after number k in the rotation R, S, T; k itself if one relation plays all."""
     return k + 1 if k + 1 < plan[P_COPIES] else WORD(0)
 
 
 @device
 def before(plan, k):
-    """Returns the relation that leads to domain k."""
+    """Returns the relation that ends in domain k."""
     return k - 1 if k > 0 else plan[P_COPIES] - 1
 
 
@@ -106,7 +106,7 @@ def push(arena, halves, w, entry):
 
 @device
 def drop_last(arena, halves, w):
-    """Forgets the last entry; the block shrinks when three quarters of it are empty. Amortized O(1)."""
+    """Deletes the last entry. The block shrinks when three quarters of it are empty. Amortized O(1)."""
     length = list_length(halves, w) - 1
     set_list_length(halves, w, length)
     capacity = list_capacity(halves, w)
@@ -118,14 +118,14 @@ def drop_last(arena, halves, w):
 
 @device
 def place(arena, halves, w, i, entry, half):
-    """Puts an edge entry at position `i`; `half` 0: the list is an out list, 1: an in list."""
+    """Writes an edge entry at position `i`; `half` 0: the list is an out list, 1: an in list."""
     arena[list_address(halves, w) + i] = entry
     set_edge_position(halves, right(entry), half, i)
 
 
 @device
 def link(arena, halves, w, entry, heavy, half):
-    """Adds an edge entry to a vertex's list, among the heavy or the light other ends."""
+    """Adds an edge entry to a vertex's list, to the heavy or the light other ends."""
     push(arena, halves, w, entry)
     last = list_length(halves, w) - 1
     if heavy:
@@ -140,7 +140,7 @@ def link(arena, halves, w, entry, heavy, half):
 
 @device
 def unlink(arena, halves, w, edge, half):
-    """Takes an edge out of a vertex's list."""
+    """Deletes an edge from a vertex's list."""
     at = edge_position(halves, edge, half)
     count = list_extra(halves, w) & COUNT_MASK
     last = list_length(halves, w) - 1
@@ -157,7 +157,8 @@ def unlink(arena, halves, w, edge, half):
 
 @device
 def relink(arena, halves, w, edge, heavy, half):
-    """Moves an entry across the border between heavy and light: the other end of its edge has changed its flag."""
+    """Moves an entry between the heavy and the light part of a list, because the other end of its edge has changed its
+    flag."""
     at = edge_position(halves, edge, half)
     count = list_extra(halves, w) & COUNT_MASK
     border = count if heavy else count - 1
@@ -191,7 +192,7 @@ def part_of(halves, x, y):
 
 @device
 def vertex(ctx, domain, value):
-    """Returns the handle of the vertex with that value, made if it is new. Expected O(1)."""
+    """Returns the handle of the vertex with that value. Makes it if it is new. Expected O(1)."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     t = table_at(domain)
     tag = tag_of(arena, value)
@@ -232,7 +233,7 @@ def add_edge(arena, halves, k, x, y, m):
 
 @device
 def drop_edge(arena, halves, k, x, y, e):
-    """Removes an edge; its vertices stay."""
+    """Deletes an edge. Its vertices stay."""
     unlink(arena, halves, out_list(x), e, WORD(0))
     unlink(arena, halves, in_list(y), e, WORD(1))
     remove(arena, table_at(3 + k), tag_of(arena, arena[e]), e)

@@ -1,4 +1,4 @@
-"""Reads of a state: sizes, flags, membership."""
+"""Reads a state: sizes, flags, membership."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def entries(arena, plan, view):
 
 @kernel("words, int, words, flags")
 def known(arena, domain, codes, found):
-    """Sets `found` bool[n] where the code is in the domain."""
+    """Sets `found` bool[n] to True for codes that are in the domain."""
     arena = words(arena)
     for i in range(codes.size):
         if lookup(arena, domain, codes[i]) != 0:
@@ -51,7 +51,7 @@ def squares(arena, sums):
 
 @kernel("words, halves, words, words")
 def heavy_values(arena, halves, plan, counts):
-    """Adds up the heavy values per (relation, column) in `counts` int64[6]. O(values)."""
+    """Adds the number of heavy values per (relation, column) to `counts` int64[6]. O(values)."""
     arena, halves, plan, counts = words(arena), words(halves), constants(plan), words(counts)
     for d in range(3):
         t = table_at(d)

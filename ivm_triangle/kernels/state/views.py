@@ -73,7 +73,8 @@ def second_table(view):
 
 @device
 def _unlist(arena, halves, w, at, back):
-    """Takes entry `at` out of the list at `w`; the last one takes its place and notes it in its word `back`."""
+    """Deletes entry `at` from the list at `w`. The last entry takes its place, and its new position is written to word
+    `back` of its record."""
     last = list_length(halves, w) - 1
     if at < last:
         moved = arena[list_address(halves, w) + last]
@@ -84,7 +85,7 @@ def _unlist(arena, halves, w, at, back):
 
 @device
 def add_sum(arena, halves, view, key, value):
-    """Adds: view[key] += value; the record goes when the sum is zero."""
+    """Adds `value` to view[key]. Deletes the record when the sum is zero."""
     if value == 0:
         return
     t = first_table(view)
@@ -121,7 +122,7 @@ def _triple_tag(arena, ab, c):
 
 @device
 def change_set(arena, halves, view, ab, c, flip):
-    """Puts the triple into a SET view (flip > 0; it MUST NOT be in) or takes it out (it MUST be in)."""
+    """Inserts a triple into a SET view (flip > 0; it MUST be absent), or deletes it (it MUST be present)."""
     t = first_table(view)
     tag = _triple_tag(arena, ab, c)
     w = listing_at(view)
@@ -149,7 +150,8 @@ def change_set(arena, halves, view, ab, c, flip):
 
 @device
 def change_list(ctx, view, key, middle, flip):
-    """Puts a middle under the pair `key` of a LIST view or takes it out. Returns the group, 0 if it is gone."""
+    """Inserts a middle under the pair `key` of a LIST view, or deletes it. Returns the group, 0 if the group was
+    deleted."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     t = first_table(view)
     tag = tag_of(arena, key)
@@ -186,7 +188,7 @@ def change_list(ctx, view, key, middle, flip):
 
 @device
 def _bucket_vertex(arena, plan, root, group):
-    """Returns the vertex whose bucket a pair belongs to; 0 where the root has one bucket for all."""
+    """Returns the vertex of the bucket of a pair; 0 if the root has one bucket for all."""
     at = plan[view_at(root) + BUCKET]
     if at < 0:
         return WORD(0)
@@ -195,7 +197,7 @@ def _bucket_vertex(arena, plan, root, group):
 
 @device
 def set_root(ctx, root, group, present):
-    """Puts a group into its bucket of the ROOT view, or takes it out; no change if it is so already."""
+    """Inserts a group into its bucket of the ROOT view, or deletes it. Does nothing if it is in that state already."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     if (present != 0) == (place_of(arena, group) >= 0):
         return
@@ -231,7 +233,7 @@ def _release_list(arena, halves, w):
 
 @device
 def _empty_table(arena, halves, t, words, list_word):
-    """Releases all records of a table, their list at offset `list_word` (0: none), and the slots."""
+    """Frees all records of a table, their lists at offset `list_word` (0: none), and the slots."""
     slots = arena[t + T_SLOTS]
     for s in range(slots, slots + arena[t + T_CAPACITY]):
         if arena[s] != 0:
@@ -245,7 +247,7 @@ def _empty_table(arena, halves, t, words, list_word):
 
 @device
 def empty_view(ctx, view):
-    """Forgets everything in a view. O(its size)."""
+    """Deletes all records of a view. O(its size)."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     kind = plan[view_at(view) + KIND]
     _release_list(arena, halves, listing_at(view))
@@ -262,5 +264,5 @@ def empty_view(ctx, view):
 
 @device
 def view_size(arena, plan, view):
-    """Returns the entries of a view: keys of a SUM, triples of a SET or LIST, buckets of a ROOT."""
+    """Returns the number of entries of a view: keys of a SUM, triples of a SET or LIST, buckets of a ROOT."""
     return arena[(second_table(view) if plan[view_at(view) + KIND] == K_LIST else first_table(view)) + T_COUNT]

@@ -1,1 +1,1 @@
-"""What an update does: the rules that change the views, heavy and light, batches of updates."""
+"""Applies updates: the rules that change the views, heavy and light, batches of updates."""

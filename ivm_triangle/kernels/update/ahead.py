@@ -1,8 +1,8 @@
 """Look-ahead: prefetches the memory that the next updates need while one is applied.
 
 An update is a chain of cache misses: slots of both values, their vertices, the slot of the edge and the lists. The
-chains of several rows are walked at once: rows `FAR` ahead get slots fetched, rows `MIDDLE` ahead the vertices that the
-slots name, rows `NEAR` ahead the edge's slot and the lists. These are hints and never change a result.
+chains of several rows are followed at once: for rows `FAR` ahead the slots are prefetched, for rows `MIDDLE` ahead the
+vertices in these slots, for rows `NEAR` ahead the edge's slot and the lists. These are hints and never change a result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _home(arena, table, word):
 
 @device
 def _lists(arena, halves, x, y):
-    """Prefetches both ends of the lists that a change of (x, y) walks, the end of those that it changes."""
+    """Prefetches the beginning of the lists that a change of (x, y) scans, and the end of those that it changes."""
     prefetch(arena, list_address(halves, out_list(y)))
     prefetch(arena, list_address(halves, in_list(x)))
     prefetch(arena, list_address(halves, out_list(x)) + list_length(halves, out_list(x)))
@@ -42,7 +42,8 @@ def _lists(arena, halves, x, y):
 
 @device
 def ahead_find(arena, plan, rows, n, i):
-    """Stages that find the edges of `rows` int64[n * 4] of (relation, x, y, m) when row `i` is about to be applied.
+    """Runs the stages that find the edges of `rows` int64[n * 4] of (relation, x, y, m) when row `i` is about to be
+    applied.
 
     Returns the vertices of row i + NEAR, as far as they are known, or zeros.
     """
@@ -66,7 +67,7 @@ def ahead_find(arena, plan, rows, n, i):
 
 @device
 def ahead(ctx, rows, n, i):
-    """Prefetches the same, and the lists of row i + NEAR."""
+    """Prefetches the same as `ahead_find`, and the lists of row i + NEAR."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     x, y = ahead_find(arena, plan, rows, n, i)
     if x != 0 and y != 0:
@@ -75,14 +76,14 @@ def ahead(ctx, rows, n, i):
 
 @device
 def _last(arena, halves, w):
-    """Prefetches the edge at the end of a list, which will take the place of one that goes."""
+    """Prefetches the edge at the end of a list, which will take the place of a deleted one."""
     if list_length(halves, w) > 0:
         prefetch(arena, right(arena[list_address(halves, w) + list_length(halves, w) - 1]))
 
 
 @device
 def ahead_take(arena, halves, edges, n, i):
-    """Stages for the deletion of `edges` int64[n]: where an edge is found, its vertices are at hand."""
+    """Runs the stages for the deletion of `edges` int64[n], whose vertices are known."""
     if i + MIDDLE < n:
         e = edges[i + MIDDLE]
         _lists(arena, halves, source(arena, e), target(arena, e))

@@ -1,4 +1,4 @@
-"""Changes of multiplicities, one by one and in batches, and bulk load: article, Figure 6, over the arena."""
+"""Changes multiplicities, one by one and in batches, and loads in bulk: article, Figure 6, over the arena."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def create(arena, halves, eps, limit, seed):
 
 @device
 def _drop_bare_ends(ctx, k, x, y):
-    """Frees the ends of an edge that went, where no other edge is left."""
+    """Frees the ends of a deleted edge that have no other edge."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     drop_vertex_if_bare(arena, halves, k, x)
     if plan[P_COPIES] == 3 or x != y:  # the ends of a loop in a shared relation are one vertex
@@ -73,10 +73,10 @@ def _drop_bare_ends(ctx, k, x, y):
 
 @device
 def _add_shared(ctx, x, y, m, old, before):
-    """Does the rest where one relation plays R, S and T: `// d(E E E) = 3 m E E + [x = y] (3 m^2 E(x, x) + m^3)`.
+    """Completes an update if one relation plays R, S and T: `d(E E E) = 3 m E E + [x = y] (3 m^2 E(x, x) + m^3)`.
 
-    The three linear terms are equal, E as it was before: the total has had one of them since it was `before`. Only a
-    loop can stand twice in a triangle, or in a wedge.
+    The three linear terms, with E before the update, are equal: the total contains one of them since it was `before`.
+    Only a loop can occur twice in a triangle, or in a wedge.
     """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     arena[C_TOTAL] += 2 * (arena[C_TOTAL] - before)
@@ -132,7 +132,7 @@ def update(ctx, k, x, y, e, m):
 
 @device
 def add(ctx, k, first, second, m):
-    """Runs `update` with m > 0, by values."""
+    """Runs `update` with m > 0, given values."""
     arena, plan = ctx.arena, ctx.plan
     x = vertex(ctx, k, first)
     y = vertex(ctx, after(plan, k), second)
@@ -153,7 +153,7 @@ def find_edge(arena, plan, k, first, second):
 
 @kernel("words, words, int, int, int")
 def multiplicity(arena, plan, k, first, second):
-    """Returns the multiplicity of the tuple (first, second) in relation k; 0 if it is not there. Expected O(1)."""
+    """Returns the multiplicity of the tuple (first, second) in relation k; 0 if it is absent. Expected O(1)."""
     arena, plan = words(arena), constants(plan)
     e = find_edge(arena, plan, k, first, second)
     return multiplicity_of(arena, e) if e != 0 else WORD(0)
@@ -164,9 +164,10 @@ def multiplicity(arena, plan, k, first, second):
 
 @kernel("words, words, table, int, words")
 def find_taken(arena, plan, rows, takes, edges):
-    """Finds the edges of the first `takes` rows (k, x, y, m < 0) of `rows` int64[n, 4], into `edges` int64[n].
+    """Finds the edges of the first `takes` rows (k, x, y, m < 0) of `rows` int64[n, 4], and writes them to `edges`
+    int64[n].
 
-    Returns the index of the first row that would go below zero, or -1. Changes nothing else.
+    Returns the index of the first row whose multiplicity would fall below zero, or -1. Changes nothing else.
     """
     arena, plan, rows, edges = words(arena), constants(plan), words(rows), words(edges)
     for i in range(takes):
@@ -181,7 +182,7 @@ def find_taken(arena, plan, rows, takes, edges):
 
 @device
 def _make_light(ctx, k, first, second):
-    """Does the minor rebalancing that the deletion of (first, second) left to the end of its batch."""
+    """Runs the minor rebalancing that the deletion of (first, second) left to the end of its batch."""
     arena, plan = ctx.arena, ctx.plan
     for column in range(2):
         v = lookup(arena, after(plan, k) if column else k, second if column else first)
@@ -191,15 +192,15 @@ def _make_light(ctx, k, first, second):
 
 @kernel("words, halves, words, floats, table, int, words")
 def apply_rows(arena, halves, plan, eps, rows, takes, edges):
-    """Changes (k, x, y, m) one by one; returns the number of rows applied. Less than all: the next would go below zero.
+    """Applies changes (k, x, y, m) one by one. Returns the number of applied rows. If it is not n, the multiplicity of
+    the next row would fall below zero.
 
     The first `takes` rows are the deletions of a batch of net changes whose edges `find_taken` found, and only
-    insertions follow. At most one minor rebalancing per value and one major is done for a batch: values become heavy
-    when an insertion takes them there, but light at the end only, as their final degrees ask. In between a light list
-    is as short as ever, and the values that are heavy were so before or are by their degree.
+    insertions follow. A batch causes at most one minor rebalancing per value and one major one. Values become heavy
+    during insertions, but light only at the end, according to their final degrees. In between, light lists keep their
+    bound, and heavy values were heavy before or are heavy by their degree.
 
-    With `takes` = 0 rows are updates in the order in which they came, each against the state before it: the article's
-    semantics.
+    With `takes` = 0 rows are updates in the given order, each against the state before it: the article's semantics.
     """
     n = rows.shape[0]
     arena, halves, plan, eps, rows, edges = (
@@ -296,7 +297,8 @@ def load_rows(arena, halves, plan, eps, rows, takes, edges):
 
 @kernel("words, halves, words, floats, words")
 def change_program(arena, halves, plan, eps, other):
-    """Replaces the program by `other`, which has views of other kinds over the same parts. A major rebalancing."""
+    """Replaces the program by `other`, which has views of other kinds over the same parts. This is a major
+    rebalancing."""
     arena, halves, plan, eps, other = words(arena), words(halves), constants(plan), words(eps), constants(other)
     ctx = Context(arena, halves, plan, eps)
     arena[C_EPOCH] += 1

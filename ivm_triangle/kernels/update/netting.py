@@ -11,7 +11,7 @@ from crown.kernels.tables import mix
 def squares_of(rows, copies, squares):
     """Adds the squared positive weights of rows (k, x, y, m) to `squares` float64[3], by relation.
 
-    False if a row names a relation outside 0 .. `copies` - 1: nothing else may look at such rows.
+    Returns False if a row has a relation outside 0 .. `copies` - 1. No other kernel may read such rows.
     """
     n = rows.shape[0]
     rows, squares = words(rows), words(squares)
@@ -26,11 +26,11 @@ def squares_of(rows, copies, squares):
 
 @kernel("table, words, halves, table, int")
 def net_rows(rows, weights, slots, out, secret):
-    """Sums the weights of rows (k, x, y, m) int64[n, 4] that name the same tuple; those that are not 0 go to `out`.
+    """Sums the weights of rows (k, x, y, m) int64[n, 4] with the same tuple, and writes the nonzero ones to `out`.
 
-    Deletions first, otherwise in order. Returns (deletions, rows of `out` in use). `weights` int64[n] and `slots`
-    int32[a power of two >= 2 n] are scratch; `slots` MUST be -1 everywhere; `secret` is that
-    of `crown.kernels.batches.net_tuples`. Expected O(n).
+    Deletions come first, otherwise the order is kept. Returns (number of deletions, rows of `out`). `weights` int64[n]
+    and `slots` int32[a power of two >= 2 n] are scratch; `slots` MUST be -1 everywhere. `secret`: see
+    `crown.kernels.batches.net_tuples`. Expected O(n).
     """
     turn = secret | 1
     n = rows.shape[0]

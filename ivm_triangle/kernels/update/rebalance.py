@@ -53,7 +53,7 @@ from ivm_triangle.kernels.update.rules import fire
 
 @device
 def set_limits(arena, eps):
-    """Sets lo, st, hi of every relation at the current N; the same numbers as `partition.Thresholds.of`."""
+    """Sets lo, st, hi of every relation at the current N, to the same numbers as `partition.Thresholds.of`."""
     size = arena[C_BASE]
     for k in range(3):
         at = C_LIMITS + 3 * k
@@ -71,7 +71,8 @@ def set_limits(arena, eps):
 
 @device
 def _set_flag(arena, halves, k, column, v, heavy):
-    """Changes a vertex's flag; its entries in the lists of the other ends move across their borders. O(degree)."""
+    """Changes a vertex's flag, and moves its entries in the lists of the other ends between heavy and light.
+    O(degree)."""
     w = list_of(v, column)
     for i in range(list_address(halves, w), list_address(halves, w) + list_length(halves, w)):
         entry = arena[i]
@@ -85,14 +86,16 @@ def _set_flag(arena, halves, k, column, v, heavy):
 
 @device
 def too_low(ctx, k, column, w):
-    """Returns True if the vertex with its list at word `w` is heavy in that column and below theta / 2."""
+    """Returns True if the vertex with its list at word `w` is heavy in that column and its degree is below theta /
+    2."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     return is_heavy(halves, w) and degree(halves, w) < arena[C_LIMITS + 3 * k] and not plan[P_BORN + 2 * k + column]
 
 
 @device
 def too_high(ctx, k, column, w):
-    """Returns True iff the vertex with its list at `w` is light in a partitioned column and at 3 theta / 2 or above."""
+    """Returns True iff the vertex with its list at `w` is light in a partitioned column and its degree is at least 3
+    theta / 2."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     return (
         degree(halves, w) >= arena[C_LIMITS + 3 * k + 2]
@@ -103,7 +106,8 @@ def too_high(ctx, k, column, w):
 
 @device
 def move(ctx, k, column, v):
-    """Changes the flag of a vertex, and moves its edges: into the new part, then from the old."""
+    """Changes the flag of a vertex, and moves its edges: inserts them into the new part, then deletes them from the old
+    one."""
     arena, halves = ctx.arena, ctx.halves
     w = list_of(v, column)
     heavy = is_heavy(halves, w)
@@ -127,7 +131,7 @@ def move(ctx, k, column, v):
 
 @device
 def _split(arena, halves, w, half):
-    """Orders a vertex's list anew: heavy other ends first."""
+    """Reorders a vertex's list: heavy other ends first."""
     count = WORD(0)
     for i in range(list_length(halves, w)):
         entry = arena[list_address(halves, w) + i]
@@ -141,7 +145,7 @@ def _split(arena, halves, w, half):
 
 @device
 def major(ctx, totals):
-    """Partitions strictly at the current N and computes every view from its definition; the total too if `totals`."""
+    """Partitions strictly at the current N and computes every view from its definition; the total only if `totals`."""
     arena, halves, plan, eps = ctx.arena, ctx.halves, ctx.plan, ctx.eps
     set_limits(arena, eps)
     for split in range(2):
@@ -188,9 +192,9 @@ def major(ctx, totals):
 
 @device
 def _scan_cost(arena, plan, shifts):
-    """Returns the worst-case length of all scans of the updates counted, with the shifts at word `shifts`.
+    """Returns the worst-case length of all scans of the counted updates, with the shifts at word `shifts`.
 
-    `// r (2 |T| / theta_T + 1.5 theta_S) + s (2 |R| / theta_R + 1.5 theta_T) + t (2 |S| / theta_S + 1.5 theta_R)`
+    `r (2 |T| / theta_T + 1.5 theta_S) + s (2 |R| / theta_R + 1.5 theta_T) + t (2 |S| / theta_S + 1.5 theta_R)`
     """
     cost = 0.0
     for k in range(3):
@@ -202,10 +206,10 @@ def _scan_cost(arena, plan, shifts):
 
 @device
 def _follow_rates(arena, plan):
-    """Chooses the shifts that make `_scan_cost` least, if that gains a quarter. Returns whether they changed.
+    """Chooses the shifts that minimize `_scan_cost`, if that gains a quarter. Returns True if they changed.
 
-    Within 2^-3 .. 2^3, so that all bounds stay, up to a constant; 2^0 where rates and sizes are equal. The minimum is
-    where both terms of a theta are in proportion.
+    Shifts are within 2^-3 .. 2^3, so that all bounds hold up to a constant, and 2^0 if rates and sizes are equal. At
+    the minimum both terms of a theta are equal.
     """
     for k in range(3):
         share = (3.0 * arena[table_at(3 + k) + T_COUNT] + 1) / (arena[C_SIZE] + 1)
@@ -221,7 +225,7 @@ def _follow_rates(arena, plan):
 
 @device
 def reconsider(ctx):
-    """Does after N / 4 updates a major rebalancing at the same N if other thresholds suit the rates better."""
+    """Runs a major rebalancing at the same N, after N / 4 updates, if other thresholds fit the rates better."""
     arena, plan = ctx.arena, ctx.plan
     base = arena[C_BASE]
     if 4 * (arena[C_RATES] + arena[C_RATES + 1] + arena[C_RATES + 2]) >= base and _follow_rates(arena, plan):
@@ -230,7 +234,7 @@ def reconsider(ctx):
 
 @device
 def rebase(ctx, base):
-    """Does a major rebalancing at threshold base `base`; the total is what it is. O(N^1.5), every N / 4 updates."""
+    """Runs a major rebalancing at threshold base `base`, without changing the total. O(N^1.5), every N / 4 updates."""
     arena = ctx.arena
     arena[C_BASE] = base
     arena[C_MAJORS] += 1
@@ -239,7 +243,8 @@ def rebase(ctx, base):
 
 @device
 def settle(ctx, k, x, y, flip):
-    """Rebalances after edge (x, y) of relation k came (`flip` > 0) or went: a major one, or minor ones of its ends."""
+    """Rebalances after edge (x, y) of relation k was inserted (`flip` > 0) or deleted: a major rebalancing, or minor
+    ones of its ends."""
     arena = ctx.arena
     size = arena[C_SIZE]
     base = arena[C_BASE]

@@ -64,7 +64,7 @@ MARK_UP_TO, LIKE = 256, 4  # lengths for which marking is faster than probing, a
 
 @device
 def slice_of(halves, v, column, mask):
-    """Returns (first word, length) of the entries of v's list in that column whose edges lie in the parts `mask`."""
+    """Returns (first word, length) of the entries of v's list in that column whose edges are in the parts `mask`."""
     w = list_of(v, column)
     extra = list_extra(halves, w)
     count = extra & COUNT_MASK
@@ -120,9 +120,10 @@ def _mark_of(z):
 
 @device
 def _mark_and_probe(arena, table, start, length, other, other_length, pivot, forward):
-    """Computes the sum from both slices: marks the z of the shorter in a bitmap, walks the longer, probes marked z.
+    """Computes the sum from both slices: marks the z of the shorter one in a bitmap, scans the longer one, and probes
+    marked z.
 
-    Two walks through contiguous memory instead of a cache miss per z. `table` has the edges of the shorter slice.
+    Scans contiguous memory twice instead of one cache miss per z. `table` has the edges of the shorter slice.
     """
     t = table_at(table)
     for i in range(start, start + length):
@@ -150,8 +151,8 @@ def _mark_and_probe(arena, table, start, length, other, other_length, pivot, for
 def common(arena, halves, k1, k2, x, y, start1, length1, start2, length2, mask1, mask2, marks):
     """Returns the sum of products over the z in both slices: K1(y, z) in [start1, ..), K2(z, x) in [start2, ..).
 
-    O(min(length1, length2)): the shorter is walked and the other probed; with `marks`, lists of like length are both
-    walked.
+    O(min(length1, length2)): scans the shorter slice and probes the other. With `marks`, scans both slices if their
+    lengths are similar.
     """
     first = length1 <= length2
     short = length1 if first else length2
@@ -168,7 +169,7 @@ def common(arena, halves, k1, k2, x, y, start1, length1, start2, length2, mask1,
 
 @device
 def scan_step(ctx, row, k, x, y, m, flip, counting):
-    """Walks one of K1(y, .) and K2(., x), the shorter where the rule leaves it open, and probes the other one."""
+    """Scans K1(y, .) or K2(., x), the shorter one if the rule permits both, and probes the other one."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     k1 = after(plan, k)
     k2 = after(plan, k1)
@@ -177,7 +178,7 @@ def scan_step(ctx, row, k, x, y, m, flip, counting):
     start1, length1 = slice_of(halves, y, WORD(0), mask1)
     start2, length2 = slice_of(halves, x, WORD(1), mask2)
     way = plan[row + SCAN]
-    marks = way == UNLESS_HEAVY  # such a step takes all parts
+    marks = way == UNLESS_HEAVY  # such a step reads all parts
     if marks:
         if is_heavy(halves, out_list(y)) and is_heavy(halves, in_list(x)):
             return
@@ -256,7 +257,7 @@ def scan_step(ctx, row, k, x, y, m, flip, counting):
 
 @device
 def lookup_step(ctx, row, x, y, m, flip, counting):
-    """Applies what the pair view of K1 and K2 at (y, x) holds: every z at once."""
+    """Applies the contents of the pair view of K1 and K2 at (y, x): every z at once."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     hit = plan[row + HIT]
     hit_kind = plan[view_at(hit) + KIND]
@@ -283,10 +284,10 @@ def lookup_step(ctx, row, x, y, m, flip, counting):
 
 @device
 def fire(ctx, k, bit, other, x, y, m, flip, mode, counting):
-    """Brings the views up to date with (x, y) -> m in the part `bit` of relation k; `flip` is the change of presence.
+    """Updates the views for (x, y) -> m in the part `bit` of relation k. `flip` is the change of presence.
 
-    MOVE leaves out what the part `other` feeds as well; LOAD takes the steps that fill views from one relation, and
-    LOAD_LOOKUPS those that read them. The total changes only if `counting`.
+    MOVE skips steps that also apply to the part `other`. LOAD runs the steps that fill views from one relation, and
+    LOAD_LOOKUPS those that read these views. The total changes only if `counting`.
     """
     arena, plan = ctx.arena, ctx.plan
     for s in range(plan[P_STARTS + k], plan[P_STARTS + k + 1]):

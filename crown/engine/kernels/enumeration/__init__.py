@@ -1,1 +1,1 @@
-"""Enumeration of deltas and results with constant delay."""
+"""Enumerates deltas and results with constant delay."""

@@ -1,6 +1,6 @@
-"""Blocks of an enumeration: with all steps bound, the product of the leaves' lists.
+"""Writes blocks of an enumeration: the product of the leaves' lists, with all steps bound.
 
-A block is a virtual array; any range of it is written column by column (mixed-radix digits, the longest list
+A block is a virtual array. Any range of it is written column by column (mixed-radix digits, the longest list
 innermost).
 """
 
@@ -58,7 +58,7 @@ from crown.kernels.runs import copy_run, fill_run
 
 @device
 def open_list(ctx, cur, loop):
-    """Returns (field, half word of the first handle, length) of the list that step or leaf ``loop`` runs over."""
+    """Returns (field, half word of the first handle, length) of the list of step or leaf ``loop``."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     kind = plan[loop + STEP_KIND]
     source = plan[loop + STEP_SOURCE]
@@ -77,7 +77,8 @@ def open_list(ctx, cur, loop):
 
 @device
 def _value(ctx, entries, entry, word):
-    """Returns the value of an entry of a leaf's list: the entry itself, or (``word`` not None) that word of its row."""
+    """Returns the value of an entry of a leaf's list: the entry itself, or word ``word`` of its row unless ``word`` is
+    None."""
     if word is None:
         return np.int64(entries[entry])
     return ctx.arena[at32(entries, entry) + word]
@@ -85,7 +86,7 @@ def _value(ctx, entries, entry, word):
 
 @device
 def _emit_digits(ctx, out, j, m, s, entries, base, n, repeat, word):
-    """Writes digits s .. s+m of a leaf, with entries from ``base`` on, to words j .. j+m; ``word``: see ``_value``."""
+    """Writes digits s .. s+m of a leaf, with entries from ``base``, to words j .. j+m. ``word``: see ``_value``."""
     if repeat == 1:
         at = s % n
         while m > 0:
@@ -114,7 +115,8 @@ def _emit_digits(ctx, out, j, m, s, entries, base, n, repeat, word):
 
 @device
 def open_block(ctx, cur, leaf, prog):
-    """Notes base, length and repeat of every leaf; the longest list gets repeat 1. Returns the tuples of the block."""
+    """Stores base, length and repeat of every leaf; the longest list has repeat 1. Returns the number of tuples of the
+    block."""
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     leaves = plan[prog + G_LEAVES]
     q = plan[prog + G_LEAF0]

@@ -1,14 +1,14 @@
 """Delta and full enumeration with constant delay, into a reused column-major buffer.
 
-A *program* names the loops that lead from a witness (or from the root's group) to all its results: first the *steps*,
-nested loops over lists that later loops depend on (UP: live parents of the current row's group; DOWN: children of a
-group), then the *leaves*, lists on which nothing depends. With all steps bound, the leaves span a *block*: the
+A *program* describes the loops that lead from a witness (or from the root's group) to all its results: first the
+*steps*, nested loops over lists that later loops depend on (UP: live parents of the current row's group; DOWN: children
+of a group), then the *leaves*, lists on which nothing depends. With all steps bound, the leaves span a *block*: the
 product of their lists (see ``blocks``), of which any range can be written. So the enumeration can stop anywhere when
 the buffer is full, and be resumed later.
 
-Invariant: no list met here is empty (a live row has results below every child, a group with a live parent leads to the
-root), hence at most ``2 * steps + 1`` loop turns lie between two blocks: the constant delay. ``H_GAP`` records the
-most seen. Source: "Change Propagation Without Joins", section 5 (Algorithms 5 and 6: a program is the loops of the
+Invariant: no list in a program is empty (a live row has results below every child, and a group with a live parent leads
+to the root), hence at most ``2 * steps + 1`` loop turns are between two blocks: the constant delay. ``H_GAP`` records
+the maximum. Source: "Change Propagation Without Joins", section 5 (Algorithms 5 and 6: a program has the loops of the
 algorithm, laid out by ``crown.engine.compile``).
 """
 
@@ -85,7 +85,7 @@ def _open_step(ctx, cur, step, prog, depth):
 def _ahead(ctx, leaf, base, at, n):
     """Prefetches for the next turns of the last step.
 
-    Rows far ahead, a leaf's group nearer, its list for the very next turn.
+    The row of a later turn, the leaf's group of an earlier one, and the leaf's list of the next ones.
     """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     if at + 6 < n:
@@ -101,10 +101,10 @@ def _ahead(ctx, leaf, base, at, n):
 
 @device
 def _sweep(ctx, cur, step, prog, out, fill):
-    """Runs the common case in one tight loop: a single leaf with carried values hangs on the last step.
+    """Runs the common case in one tight loop: a single leaf with carried values below the last step.
 
-    Goes through the turns of the last step whose blocks fit into ``out`` as a whole; the general loop does the rest.
-    Columns that are the same in all turns are written once, over all of them. The rows of ``out`` in use afterwards.
+    Runs the turns of the last step whose blocks fit into ``out`` completely; the general loop runs the rest. Columns
+    that are constant over the turns are written once, for all of them. Returns the number of rows in ``out``.
     """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     leaf = plan[prog + G_LEAF0]
@@ -170,7 +170,7 @@ def _start(ctx, prog):
 
 @device
 def delta_enum(ctx, node, row):
-    """Sets up, as Algorithm 6 (DELTAENUM) does, the enumeration of all results of a witness, ``row`` of ``node``."""
+    """Sets up the enumeration of all results of a witness, ``row`` of ``node``, as Algorithm 6 (DELTAENUM) does."""
     plan, scratch = ctx.plan, ctx.scratch
     scratch[scratch[X_CUR] + node] = row
     _start(ctx, plan[node_at(node) + N_PROGRAM])
@@ -180,7 +180,7 @@ def delta_enum(ctx, node, row):
 def enumerate_resume(ctx, out):
     """Enumerates until all is done (True) or ``out`` is full (False). O(1) per tuple, or per entry of a factorized row.
 
-    ``out`` is full, too, if the next factorized row has no room in it when it is empty.
+    ``out`` is also full if it is empty and the next factorized row does not fit into it.
     """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     nodes = plan[P_COUNT]
@@ -270,7 +270,7 @@ def enumerate_resume(ctx, out):
 
 @kernel("words, halves, words, words")
 def full_enum(arena, halves, plan, scratch):
-    """Sets up, as Algorithm 5 (FULLENUM) does, the enumeration of all of V_s(root); called from Python."""
+    """Sets up the enumeration of all of V_s(root), as Algorithm 5 (FULLENUM) does. Called from Python."""
     ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
     _start(ctx, ctx.plan[P_FULL])
 

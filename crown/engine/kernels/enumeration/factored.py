@@ -1,8 +1,8 @@
-"""Factorized rows of an open block: values that all of its tuples share, and a list per branch, not multiplied out.
+"""Writes factorized rows of an open block: values that all of its tuples share, and a list per branch.
 
-A *branch* is a leaf of the full enumeration, and the output columns that it adds. In a factorized row these columns are
-lists of one length; the row stands for the product of its branches. A program that starts at a witness may reach a
-branch as a step or above its witness: then the list has one entry. A leaf that is no branch is multiplied out.
+A *branch* is a leaf of the full enumeration with the output columns that it adds. In a factorized row these columns are
+lists of one length; the row represents the product of its branches. A program that starts at a witness may reach a
+branch as a step or above its witness: the list then has one entry. A leaf that is not a branch is expanded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from crown.kernels.runs import copy_run, fill_run
 
 @device
 def factored_rows(ctx, leaf, prog):
-    """Returns how many factorized rows the open block has: the product of the leaves that are no branches."""
+    """Returns the number of factorized rows of the open block: the product of the leaves that are not branches."""
     plan, scratch = ctx.plan, ctx.scratch
     rows = 1
     for i in range(plan[prog + G_LEAVES]):
@@ -50,7 +50,7 @@ def factored_rows(ctx, leaf, prog):
 
 @device
 def _entry(ctx, p, opened, at, word):
-    """Returns the value of entry ``at`` of the list of leaf ``p``: the entry itself, or that word of its row."""
+    """Returns the value of entry ``at`` of the list of leaf ``p``: the entry itself, or word ``word`` of its row."""
     scratch = ctx.scratch
     at += scratch[opened + O_BASE]
     if ctx.plan[p + LEAF_CARRIED] == PLAIN:
@@ -62,7 +62,7 @@ def _entry(ctx, p, opened, at, word):
 
 @device
 def _put(ctx, out, column, value):
-    """Writes a value that does not change within the row: once, or as often as its branch has entries."""
+    """Writes a value that is constant within the row: once, or once per entry of its branch."""
     plan, scratch = ctx.plan, ctx.scratch
     at = column * scratch[X_CAPACITY]
     branch = plan[plan[P_BRANCH0] + column]
@@ -75,7 +75,7 @@ def _put(ctx, out, column, value):
 
 @device
 def _put_list(ctx, out, at, p, opened, n, word):
-    """Writes the values of a leaf's list, of ``n`` entries, from word ``at`` of ``out`` on."""
+    """Writes the values of a leaf's list of ``n`` entries to ``out``, from word ``at``."""
     start = ctx.scratch[opened + O_BASE]
     if ctx.plan[p + LEAF_CARRIED] == PLAIN:
         for x in range(n):
@@ -88,10 +88,10 @@ def _put_list(ctx, out, at, p, opened, n, word):
 
 @device
 def emit_factored(ctx, cur, leaf, prog, out, s):
-    """Writes factorized row ``s`` of the open block behind those in ``out``. Returns False if it has no room for it.
+    """Writes factorized row ``s`` of the open block after the rows in ``out``. Returns False if it does not fit.
 
-    ``out``: a scalar column has a word per row, a column of a branch the entries of all rows one after the other; the
-    columns from ``P_ENDS`` on have per branch where the entries of a row end. O(entries).
+    ``out``: a scalar column has a word per row. A column of a branch has the entries of all rows, one after the other.
+    The columns from ``P_ENDS`` on have, per branch, the ends of each row's entries. O(entries).
     """
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     capacity, fill = scratch[X_CAPACITY], scratch[X_FILL]

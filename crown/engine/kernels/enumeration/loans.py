@@ -1,10 +1,10 @@
-"""Loans: far parts of sums that are lent to results, and their way out of the arena.
+"""Loans: far parts of sums that are lent to results, and their copies outside of the arena.
 
-A row of a result has a handle for each far part, which is lent: ``H_LOANS`` chains blocks of two words, the next block
-and the far number. Code that takes rows out of the arena writes the limbs of their far parts into rows of their own.
+A row of a result has a handle for each far part, which is lent. ``H_LOANS`` chains blocks of two words: the next block
+and the far number. Code that copies rows out of the arena writes the limbs of their far parts to separate rows.
 
-**Slice** of a far part: some of its limbs, as a near part, and behind them ``1 + x``, where ``x`` is how many limbs of
-the far part are below them. A row that has slices is worth nothing else. What is not the last slice is not negative.
+A **slice** of a far part is some of its limbs, as a near part, followed by ``1 + x``, where ``x`` is the number of
+limbs of the far part below them. A row with slices has no other value. All slices but the last are nonnegative.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOW = 2**32 - 1
 
 @kernel("words")
 def call(arena):
-    """Takes back all loans. O(loans)."""
+    """Ends all loans and frees their far numbers. O(loans)."""
     arena = words(arena)
     while arena[H_LOANS] != 0:
         loan = arena[H_LOANS]
@@ -30,9 +30,9 @@ def call(arena):
 
 @kernel("words, table, int, words")
 def count(arena, payload, n, parts):
-    """Returns how many slices the far parts of ``n`` rows have.
+    """Returns the number of slices of the far parts of ``n`` rows.
 
-    ``payload`` int64[words, n]; ``parts``: of each part of doubles its first word and its limbs.
+    ``payload`` int64[words, n]. ``parts``: of each part of doubles, its first word and its limbs.
     """
     m = parts.size
     arena, payload, parts = words(arena), words(payload), words(parts)
@@ -48,9 +48,9 @@ def count(arena, payload, n, parts):
 
 @kernel("words, table, int, words, words, table")
 def cut(arena, payload, n, parts, sources, slices):
-    """Cuts the far parts of ``n`` rows into slices, as many as ``count`` has found, and leaves 0 in their places.
+    """Cuts the far parts of ``n`` rows into slices, as many as ``count`` has returned, and replaces their handles by 0.
 
-    Slice ``s`` is of row ``sources[s]``; ``slices`` (int64[words, slices]) are zeros before.
+    Slice ``s`` belongs to row ``sources[s]``. ``slices`` (int64[words, slices]) must be zeroed.
     """
     m, total = parts.size, sources.size
     arena, payload, parts, sources, slices = words(arena), words(payload), words(parts), words(sources), words(slices)

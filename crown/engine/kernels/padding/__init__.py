@@ -1,1 +1,1 @@
-"""Left joins inside a join tree: rows of NULLs stand in groups without a row."""
+"""Left joins inside a join tree: a row of NULLs replaces the missing rows of a group."""

@@ -1,4 +1,4 @@
-"""When paddings are inserted and deleted in a batch: before its insertions, and after them. See ``padding``."""
+"""Inserts and deletes paddings in a batch: deletes before its insertions, inserts after them. See ``padding``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from crown.kernels.strings import NULL
 
 @kernel("words, halves, words")
 def make_paddings(arena, halves, plan):
-    """Makes the padding of every padded node, in no group yet."""
+    """Makes the padding of every padded node. It is in no group yet."""
     arena, halves, plan = words(arena), words(halves), constants(plan)
     for node in range(plan[P_COUNT]):
         d = node_at(node)
@@ -61,7 +61,7 @@ def make_paddings(arena, halves, plan):
 
 @device
 def _begin(ctx, node, g, place):
-    """Puts the padding on top of the walk, as a row of that group."""
+    """Pushes the padding on the walk, as a row of group ``g``."""
     row = padding_of(ctx, node_at(node))
     set_row_group(ctx.halves, row, g)
     set_row_place(ctx.halves, row, place)
@@ -71,10 +71,10 @@ def _begin(ctx, node, g, place):
 
 @kernel("words, halves, words, words, int, int, int, words, words, int, none | int, table")
 def take_padding(arena, halves, plan, scratch, node, at, width, rows, masks, bit, ring, out):
-    """Takes the padding from the groups above ``node`` that tuples are about to enter, as ``delete_batch`` does.
+    """Deletes the padding from the groups above ``node`` that tuples are about to enter, as ``delete_batch`` does.
 
-    ``at``: the look-up by which the tuples (``rows`` int64[n * width]) find their groups; bit ``bit`` of ``masks``
-    (int64[n] or [1]) says which of them the node reads. DONE, or FULL: call again.
+    ``at``: the look-up by which the tuples (``rows`` int64[n * width]) find their groups. ``masks`` (int64[n] or [1]):
+    the node reads a tuple if bit ``bit`` is set. Returns DONE, or FULL: call it again.
     """
     n = rows.size // width
     every = masks.size == n
@@ -102,7 +102,8 @@ def take_padding(arena, halves, plan, scratch, node, at, width, rows, masks, bit
 
 @kernel("words, halves, words, words, int, int, int, words, none | int, table")
 def give_padding(arena, halves, plan, scratch, node, at, width, rows, ring, out):
-    """Gives the padding to the groups of tuples that have parents, and no row of ``node``, as ``insert_batch`` does.
+    """Inserts the padding into the groups of tuples that have parents, and no row of ``node``, as ``insert_batch``
+    does.
 
     See ``take_padding``.
     """

@@ -1,12 +1,13 @@
-"""Padded nodes: a group with parent rows but no row of its own gets a row of NULLs.
+"""Padded nodes: a group with parent rows but no row of the node gets a row of NULLs.
 
-A padded node has one such row, the *padding*, in a record of no table. It is written into the group it stands for just
-before it is walked, as any row is that enters V_s or leaves it; so all above and below it is as it was without padding.
+A padded node has one such row, the *padding*, in a record of no table. The walk of the padding treats it like any row
+that enters V_s or leaves it: its group is written to it just before. So the nodes above and below work as without
+padding.
 
 Invariant between two batches: a group above a padded node has the padding as its only child iff it has parents and no
-row of the node. In the midst of a batch it may lack it: paddings that must go leave before the insertions, those that
-must come enter after them (``turns``), and a group that loses its last parent loses its padding without a word, for
-no parent is left to tell. Never does it stand beside a row.
+row of the node. Within a batch the padding may be missing: paddings are deleted before the insertions, and inserted
+after them (``batches``). A group that loses its last parent loses its padding without a walk, since no parent reads it.
+The padding is never in a group together with a row.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def padding_of(ctx, d):
 
 @device
 def is_padded(ctx, d, g):
-    """Returns whether the only child of group ``g`` above the padded node with descriptor ``d`` is its padding."""
+    """Returns True if the only child of group ``g`` above the padded node with descriptor ``d`` is its padding."""
     halves, plan = ctx.halves, ctx.plan
     k = plan[d + N_KEY]
     if children_count(halves, g, k) != 1:
@@ -49,7 +50,7 @@ def is_padded(ctx, d, g):
 
 @device
 def forget_padding(ctx, d, g):
-    """Takes the padding out of a group that has lost its last parent, if it is there."""
+    """Deletes the padding from a group that has lost its last parent, if it is there."""
     plan = ctx.plan
     k = plan[d + N_KEY]
     if parents_count(ctx.halves, g, k) == 0 and is_padded(ctx, d, g):
@@ -71,7 +72,7 @@ def group_of(ctx, d, at, rows, base):
 
 @device
 def padding_for(ctx, node, values):
-    """Returns the padding of a padded node, if it stands for a tuple whose words are ``values``; else 0."""
+    """Returns the padding of a padded node if it represents a tuple with the words ``values``; else 0."""
     plan = ctx.plan
     d = node_at(node)
     rec = plan[d + N_RECORD]

@@ -1,1 +1,1 @@
-"""Payloads of groups: sums over a join that are formed inside its tree."""
+"""Payloads of groups: sums over a join that are computed inside its tree."""

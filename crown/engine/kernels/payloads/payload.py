@@ -1,20 +1,20 @@
 """Payloads: exact counts and sums per group of a bound edge.
 
-Per term, a row of a node is worth its *own* value, ``weight * factor * product of Pub of its groups on bound edges``,
-and a group is worth the sum over its children, ``Pub + change``: ``Pub`` is what its parents have been told, the change
-waits in an entry until all of a batch is applied (see ``publish``). A parent reads ``Pub`` alone: what it will be told
-of would count twice. So a hub is walked once per batch.
+Per term, the value of a row is its *own* value, ``weight * factor * product of Pub of its groups on bound edges``, and
+the value of a group is the sum over its children, ``Pub + change``. ``Pub`` is the payload published to its parents.
+The change is stored in an entry until the whole batch is applied (see ``publish``). A parent reads only ``Pub``. A
+pending change is published to it later, so reading it here would count it twice. So the parents of a hub are scanned
+once per batch.
 
-What kernels say to these functions is void in plain plans: there ``ring`` is None, a type of its own, and the compiler
-drops them.
+In plain plans ``ring`` is None, a separate type, and the compiler drops the calls of these functions.
 
 **Entry** of a changed payload (1 word, and as many as the payload)::
 
-    0          low: the group, 0 if it has emptied     high: the next entry of the edge
-    1 ..       what is to be added to ``Pub``
+    0       low: the group, 0 if it has become empty    high: the next entry of the edge
+    1 ..    the addend of ``Pub``
 
-A payload is its parts, one after the other. A part of doubles has a word more: the handle of its far part, or 0. That
-of a result is a loan: it is there until ``loans.call``.
+A payload is a sequence of parts. A part of doubles has one more word: the handle of its far part, or 0. The far part of
+a result is a loan, which is valid until ``loans.call``.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ from crown.kernels.limbs import (
     sum_of_pairs,
 )
 
-WEIGHING, TELLING = 3, 4  # phases of a change of weight: an alias is to follow, its results are being enumerated
+WEIGHING, TELLING = 3, 4  # phases of a change of weight: an alias is next, its results are being enumerated
 
 # Groups
 # ----------------------------------------------------------------------------------------------------------------------
@@ -114,19 +114,19 @@ WEIGHING, TELLING = 3, 4  # phases of a change of weight: an alias is to follow,
 
 @device
 def entry_words(words):
-    """Returns the words of an entry of a payload of that many words."""
+    """Returns the words of an entry for a payload of ``words`` words."""
     return 1 + words
 
 
 @device
 def entry_group(halves, entry):
-    """Returns the group that the entry is for; 0 if it has emptied."""
+    """Returns the group of the entry; 0 if the group has become empty."""
     return lo(halves, entry)
 
 
 @device
 def set_entry_group(halves, entry, g):
-    """Writes the group that the entry is for."""
+    """Writes the group of the entry."""
     set_lo(halves, entry, g)
 
 
@@ -144,7 +144,7 @@ def set_entry_next(halves, entry, following):
 
 @device
 def entry_change(entry):
-    """Returns the first word of what is to be added to the payload."""
+    """Returns the first word of the addend of the payload."""
     return entry + 1
 
 
@@ -171,7 +171,7 @@ def _add_near(ctx, y, o, src, i):
 
 @device
 def _add_far(ctx, field, src, i, n):
-    """Adds the far part of ``n`` limbs at ``src[i]`` to the one whose handle is at ``arena[field]``."""
+    """Adds the far part of ``n`` limbs at ``src[i]`` to the far part with the handle ``arena[field]``."""
     scratch = ctx.scratch
     total = scratch[X_WIDE]
     load_far(ctx.arena, ctx.arena[field], scratch, total, n)
@@ -183,7 +183,7 @@ def _add_far(ctx, field, src, i, n):
 
 @device
 def add_value(ctx, y, o):
-    """Adds the value to the payload at ``arena[o]``."""
+    """Adds the calculated value to the payload at ``arena[o]``."""
     plan, scratch = ctx.plan, ctx.scratch
     _add_near(ctx, y, o, scratch, scratch[X_VALUE])
     if plan[y + Y_DOUBLES] == 0:
@@ -215,7 +215,7 @@ def add_payload(ctx, y, o, i):
 
 @device
 def _write_value(ctx, y, o):
-    """Writes the value as a payload to ``arena[o]``, where none is."""
+    """Writes the calculated value as a new payload to ``arena[o]``."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     at = scratch[X_VALUE]
     for w in range(plan[y + Y_WORDS]):
@@ -232,7 +232,7 @@ def _write_value(ctx, y, o):
 
 @device
 def release_far_parts(ctx, y, o):
-    """Gives back the far parts of the payload at ``arena[o]``."""
+    """Frees the far parts of the payload at ``arena[o]``."""
     arena, plan = ctx.arena, ctx.plan
     if plan[y + Y_DOUBLES] == 0:
         return
@@ -251,7 +251,7 @@ def first_entry(plan, d):
 
 @device
 def pend(ctx, d, g):
-    """Notes that the value is to be added to the payload of the group when the batch is published."""
+    """Records that the calculated value is to be added to the payload of the group when the batch is published."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     y = plan[d + N_PAYLOAD]
     n = plan[y + Y_WORDS]
@@ -271,7 +271,8 @@ def pend(ctx, d, g):
 
 @device
 def entered(ctx, ring, d, row, g, first):
-    """Accounts for a row that has entered V_s as a child of ``g``; ``first``: its only one, so no parent changes."""
+    """Accounts for a row that has entered V_s as a child of ``g``. ``first``: it is the only child, so no parent
+    changes."""
     if ring is None:
         return
     arena, plan = ctx.arena, ctx.plan
@@ -291,9 +292,9 @@ def entered(ctx, ring, d, row, g, first):
 
 @device
 def leaves(ctx, ring, d, row, g):
-    """Accounts for a row that is about to be taken from the children of ``g``.
+    """Accounts for a row that is about to be deleted from the children of ``g``.
 
-    If it is the last, all parents have left already, by the payload that they had been told.
+    If it is the last child, all parents have left V_s already, with the published payload.
     """
     if ring is None:
         return
@@ -322,7 +323,7 @@ def leaves(ctx, ring, d, row, g):
 
 @device
 def witness(ctx, ring, d, node, row, sign):
-    """Notes that the results to be enumerated come (``sign`` 1) or go (-1) with a row of ``node``."""
+    """Records that the results to be enumerated are inserted (``sign`` 1) or deleted (-1) with a row of ``node``."""
     if ring is None:
         return
     plan, scratch = ctx.plan, ctx.scratch
@@ -336,9 +337,9 @@ def witness(ctx, ring, d, node, row, sign):
 
 @device
 def _lend(ctx, y, out, at):
-    """Writes the handles of the far parts of the value, which are loans, where they are in a row of ``out``.
+    """Writes the handles of the far parts of the value, which are loans, to a row of ``out``.
 
-    0 of one that is 0, and if no loans are asked for.
+    Writes 0 for a far part that is 0, and if loans are not enabled.
     """
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     z = first_other(plan, y)
@@ -358,7 +359,8 @@ def _lend(ctx, y, out, at):
 
 @device
 def _multiply_rows(ctx, ring, out, start):
-    """Writes the payload of the results from row ``start`` of ``out`` on; there are handles of their rows in it."""
+    """Writes the payloads of the results in ``out``, from row ``start``. Their rows contain the handles of the joined
+    rows."""
     if ring is None:
         return
     plan, scratch = ctx.plan, ctx.scratch
@@ -388,7 +390,7 @@ def _multiply_rows(ctx, ring, out, start):
 
 @device
 def resume_deltas(ctx, ring, out):
-    """Runs ``enumerate_resume``; in a payload plan the results get their payloads."""
+    """Runs ``enumerate_resume``. In a payload plan it also writes the payloads of the results."""
     start = ctx.scratch[X_FILL]
     done = enumerate_resume(ctx, out)
     _multiply_rows(ctx, ring, out, start)
@@ -401,7 +403,7 @@ def resume_deltas(ctx, ring, out):
 
 @device
 def weigh(ctx, ring, row, weight):
-    """Accounts for a row that has come, with that weight."""
+    """Accounts for a new row with weight ``weight``."""
     if ring is None:
         return
     set_row_weight(ctx.halves, row, weight)
@@ -409,9 +411,10 @@ def weigh(ctx, ring, row, weight):
 
 @device
 def reweigh(ctx, ring, rec, out):
-    """Lets one alias after the other account for a change of the record's copies by ``scratch[X_CHANGE]``.
+    """Updates the aliases of a record, one after the other, for a change of its copies by ``scratch[X_CHANGE]``.
 
-    An alias that is still to come multiplies with the old weight. True, or False if ``out`` is full: call again.
+    Aliases that are not updated yet multiply with the old weight. Returns True, or False if ``out`` is full: call it
+    again.
     """
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     change = scratch[X_CHANGE]

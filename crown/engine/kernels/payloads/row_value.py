@@ -1,4 +1,4 @@
-"""The value of a row: per part of a payload, its weight times its factors times the payloads of its groups below."""
+"""Computes the value of a row: per part of a payload, its weight times its factors times the payloads below it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _MINUS_INFINITY = _INFINITY - 2**63
 
 @device
 def checked_product(ctx, value, factor):
-    """Returns the product of a part of one limb; says so in the header if it leaves 63 bits."""
+    """Returns the product of two parts of one limb. Sets ``H_WRAPPED`` if it leaves 63 bits."""
     if product_leaves(value, factor):
         ctx.arena[H_WRAPPED] = 1
     return times(value, factor)
@@ -65,7 +65,7 @@ def checked_product(ctx, value, factor):
 
 @device
 def weight_of(ctx, y, row):
-    """Returns what the row weighs: the copies with which it has been accounted, or 1."""
+    """Returns the weight of the row: the copies for which it has been accounted, or 1."""
     if ctx.plan[y + Y_WEIGHED] == 1:
         return row_weight(ctx.halves, row)
     return ONE
@@ -73,7 +73,7 @@ def weight_of(ctx, y, row):
 
 @device
 def _holds(code, what):
-    """Returns 1 iff what a factor asks for holds for a code; never of NULL."""
+    """Returns 1 iff the condition of a factor holds for a code. No condition holds for NULL."""
     holds = code != NULL
     if what == IS_UP:
         holds = code >= 0
@@ -90,7 +90,7 @@ def _holds(code, what):
 
 @device
 def _factor(ctx, row, pair):
-    """Returns the factor of one word that a pair (word, what of it) names; the value of NULL is 0."""
+    """Returns the one-word factor of a pair (word, kind of factor). The value of NULL is 0."""
     value = ctx.arena[row + ctx.plan[pair]]
     what = ctx.plan[pair + 1]
     if what != WORD:
@@ -102,7 +102,7 @@ def _factor(ctx, row, pair):
 
 @device
 def part_words(links):
-    """Returns the words of a part in a descriptor with so many links."""
+    """Returns the words of a part in a descriptor with ``links`` links."""
     return Z_LINKS + Z_LINK * links
 
 
@@ -120,7 +120,7 @@ def far_limbs(plan, z):
 
 @device
 def begin(ctx, y, weight):
-    """Sets every part of the value that is being calculated to ``weight``."""
+    """Sets every part of the value to ``weight``."""
     plan, scratch = ctx.plan, ctx.scratch
     at = scratch[X_VALUE]
     ones = plan[y + Y_ONES]
@@ -145,7 +145,7 @@ def begin(ctx, y, weight):
 
 @device
 def payload_below(ctx, y, row, x, link, delta):
-    """Returns where the payload is that link ``x`` of the row leads to; on link ``link`` ``delta`` is in its place."""
+    """Returns the position of the payload of the row's link ``x``; ``delta`` replaces it on link ``link``."""
     if x == link:
         return delta
     pair = ctx.plan[y + Y_LINK0] + 2 * x
@@ -180,10 +180,11 @@ def _multiply_pairs(ctx, y, row, link, delta):
 
 @device
 def _multiply_far(ctx, z, before, more):
-    """Multiplies a part of ``before`` doubles by a number of ``more`` doubles, of which some is far.
+    """Multiplies a part of ``before`` doubles by a number of ``more`` doubles, if one of the two has a far part.
 
-    The near part of the number is at ``scratch[X_PRODUCT]``, as long as that of the product, its far part at
-    ``scratch[X_WIDE]``. What the product is worth beyond the product of the near parts is its far part.
+    The near part of the number is at ``scratch[X_PRODUCT]``, with the length of the product's near part, and its far
+    part at ``scratch[X_WIDE]``. The far part of the product is the difference between the product and the product of
+    the near parts.
     """
     plan, scratch = ctx.plan, ctx.scratch
     n, m = plan[z + Z_LIMBS], far_limbs(plan, z)
@@ -206,7 +207,7 @@ def _multiply_far(ctx, z, before, more):
 
 @device
 def _begin_with_double(ctx, z, code):
-    """Multiplies a part that is a weight still by a double."""
+    """Multiplies a part that is still a weight by a double."""
     plan, scratch = ctx.plan, ctx.scratch
     n, at = plan[z + Z_LIMBS], scratch[X_VALUE] + plan[z + Z_WORD]
     weight = scratch[at]
@@ -223,7 +224,7 @@ def _begin_with_double(ctx, z, code):
 
 @device
 def _multiply_double(ctx, z, code, before):
-    """Multiplies a part of ``before`` doubles by one."""
+    """Multiplies a part of ``before`` doubles by a double."""
     plan, scratch = ctx.plan, ctx.scratch
     n, at, product = plan[z + Z_LIMBS], scratch[X_VALUE] + plan[z + Z_WORD], scratch[X_PRODUCT]
     is_far = lift_float(code, scratch, product)
@@ -241,7 +242,7 @@ def _multiply_double(ctx, z, code, before):
 
 @device
 def _multiply_below(ctx, z, base, limbs, doubles, before):
-    """Multiplies a part of ``before`` doubles by a child's, at ``arena[base]``."""
+    """Multiplies a part of ``before`` doubles by a child's part at ``arena[base]``."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     n, at, product = plan[z + Z_LIMBS], scratch[X_VALUE] + plan[z + Z_WORD], scratch[X_PRODUCT]
     far = 0
@@ -293,9 +294,9 @@ def _multiply_others(ctx, y, row, link, delta):
 
 @device
 def multiply_by_row(ctx, y, row, link, delta):
-    """Multiplies the value by the row's factors and by the payloads that its links lead to.
+    """Multiplies the value by the row's factors and by the payloads of its links.
 
-    On link ``link``, if that is not -1, the payload at ``delta`` takes the place of the one that is there.
+    On link ``link``, unless it is -1, the payload at ``delta`` replaces the present one.
     """
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     links = plan[y + Y_LINKS]
@@ -318,7 +319,7 @@ def multiply_by_row(ctx, y, row, link, delta):
 
 @device
 def occurrences(ctx, ring, d, row):
-    """Returns as how many a row of a free node counts, without its free children."""
+    """Returns how often a row of a free node counts, without its free children."""
     if ring is None:
         return ONE
     y = ctx.plan[d + N_PAYLOAD]

@@ -1,9 +1,9 @@
-"""Summed leaves: relations of which only the sums per key are kept, and no rows.
+"""Summed leaves: relations of which only the sums per key are stored, and no rows.
 
-A bound leaf of a payload plan is looked at through its groups alone: is the key in V_p, and what are its rows worth. If
-if what gives the changes guarantees that every delete finds its row, the rows need not be there. A group of a
-summed leaf has one child as long as its rows count as more than 0, and its payload as every other group has one. The
-tuple at hand lies in a record of no table, made for the batch, so that all else treats it like a row.
+A bound leaf of a payload plan is read only through its groups: whether the key is in V_p, and the value of its rows. If
+the source of the changes guarantees that every delete finds its row, the rows need not be stored. A group of a summed
+leaf has one child while the count of its rows is positive, and its payload like every other group. The current tuple is
+in a record of no table, made for the batch, so that all other functions treat it like a row.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from crown.kernels.tables import hash_key
 
 @device
 def rows_of(ctx, d, g):
-    """Returns how many rows of the summed leaf with descriptor ``d`` the group stands for: the count comes first."""
+    """Returns the number of rows in a group of the summed leaf with descriptor ``d``: the count is the first part."""
     k = ctx.plan[d + N_KEY]
     entry = lo(ctx.halves, entry_field(g, k, ctx.plan[ctx.plan[d + N_PAYLOAD] + Y_WORDS]))
     rows = ctx.arena[published(g, k)]
@@ -77,9 +77,9 @@ def rows_of(ctx, d, g):
 
 @device
 def _add(ctx, d, row, g, weight):
-    """Adds to a group that has rows what the row at hand is worth with that weight.
+    """Adds the value of the current row with that weight to a group that has rows.
 
-    At once, if the group has no parent, or one that is outside of V_s: then no parent has to be told.
+    Adds it at once if the group has no parent, or only one outside of V_s, because no parent then reads the change.
     """
     halves, plan = ctx.halves, ctx.plan
     y, k = plan[d + N_PAYLOAD], plan[d + N_KEY]
@@ -94,7 +94,7 @@ def _add(ctx, d, row, g, weight):
 
 @device
 def _fill(ctx, node, row, g, weight):
-    """Begins the walk by which the row at hand inserts or deletes the key of its group."""
+    """Begins the walk in which the current row inserts or deletes the key of its group."""
     halves, scratch = ctx.halves, ctx.scratch
     set_row_weight(halves, row, weight)
     set_row_group(halves, row, g)
@@ -105,10 +105,11 @@ def _fill(ctx, node, row, g, weight):
 
 @kernel("words, halves, words, words, int, words, words, words, int, int, table")
 def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, ring, out):
-    """Adds tuples to a summed leaf (``sign`` 1), as ``insert_batch`` does, or takes them away as ``delete_batch`` does.
+    """Inserts tuples into a summed leaf (``sign`` 1) as ``insert_batch`` does, or deletes them as ``delete_batch``
+    does.
 
-    ``missing`` is for deletions: of a key that counts fewer rows than a tuple takes away none is taken. TOO_MANY: a key
-    would count more rows than a word can say. Expected O(1) per tuple, and the walk.
+    ``missing``: for deletions. If a key has fewer rows than a tuple deletes, none is deleted. TOO_MANY: a key would
+    have more rows than a word can count. Expected O(1) per tuple, plus the walk.
     """
     n = weights.size
     scratch[X_CAPACITY] = out.shape[1]
@@ -118,7 +119,7 @@ def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, r
 
 @device
 def summed(ctx, rec, rows, weights, n, missing, sign, ring, out):
-    """Adds ``n`` tuples to a summed leaf, or takes them away: see ``sum_batch``."""
+    """Inserts ``n`` tuples into a summed leaf, or deletes them: see ``sum_batch``."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     node = plan[plan[rec + R_NODES]]
     d = node_at(node)
@@ -129,7 +130,7 @@ def summed(ctx, rec, rows, weights, n, missing, sign, ring, out):
         scratch[X_RECORD] = alloc(arena, plan[rec + R_WORDS])
     record = scratch[X_RECORD]
     row = record + plan[d + N_OFFSET]
-    returned = class_words(size_class(plan[rec + R_WORDS]))  # with the record, before it is read what is in use
+    returned = class_words(size_class(plan[rec + R_WORDS]))  # freed with the record, so excluded from the budget check
     status = DONE
     while True:
         if scratch[X_PHASE] == WALKING:

@@ -1,10 +1,10 @@
 """Bulk loads: R-, S- and P-updates of many insertions at once, edge by edge from the leaves up.
 
-Insertion by insertion every tuple goes to a slot, a group and a list per edge that are anywhere in memory. Here all
-tuples go through one table after the other in the order of its slots. They are stored in the order of the table that is
-gone through most often, so that records lie as they are needed there. A group has all its children before its parents
-are linked to it, so these are counted when they are linked, and P-updates are left for rows of former batches alone.
-The state is the one that ``update.insert_batch`` leaves, but for the order in lists. No deltas, no live views.
+Inserting tuple by tuple accesses a slot, a group and a list per edge anywhere in memory. A bulk load passes all tuples
+through one table after the other in the order of its slots. Tuples are stored in the order of the table with the most
+passes, so that records are read in sequence there. A group has all its children before its parents are linked to it, so
+children are counted during linking, and P-updates are needed only for rows of earlier batches. The resulting state is
+that of ``update.insert_batch``, except for the order in lists. No deltas, no live views.
 
 Sources: "Change Propagation Without Joins", section 4.2; the order is that of radix-partitioned hash joins (Manegold,
 Boncz, Kersten, "Optimizing Main-Memory Join on Modern Hardware", TKDE 2002).
@@ -42,7 +42,7 @@ WORK = max(REGIONS + 1, BLOCK)  # words that a load needs besides those for its 
 
 @device
 def _is_first(plan, rec, q, index):
-    """Returns True if no look-up before number ``q`` goes to the index."""
+    """Returns True if look-up number ``q`` is the first one into the index."""
     first = 0
     while plan[lookup_at(plan, rec, first) + LOOKUP_INDEX] != index:
         first += 1
@@ -51,10 +51,10 @@ def _is_first(plan, rec, q, index):
 
 @kernel("words, halves, words, words, int, words, int, words")
 def reserve_tables(arena, halves, plan, scratch, rec, rows, n, sample):
-    """Makes room in the tables of a source and of the edges at its aliases for what ``rows`` has of new keys.
+    """Reserves room in the tables of a source, and of the edges at its aliases, for the new keys of ``rows``.
 
-    Returns about how many of the tuples are new. ``rows``: int64[n * width]; ``sample``: see ``distinct.new_keys``.
-    O(n + slots of the tables that grow).
+    Returns the estimated number of new tuples. ``rows``: int64[n * width]. ``sample``: see ``distinct.new_keys``. O(n +
+    slots of the tables that grow).
     """
     ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
     arena, plan, rows, sample = ctx.arena, ctx.plan, words(rows), words(sample)
@@ -89,12 +89,12 @@ def load_batch(
 ):
     """Inserts tuples ``start .. start+n`` of a batch, all at once, without deltas and live views.
 
-    ``rec``, ``rows``, ``weights``, ``masks``, ``ring``: as ``update.insert_batch`` takes them; ``total``: the sum of
-    the weights; ``tasks``: int64, what is to be done (see ``edges.TASK``), in the order of the passes, and then the
-    look-up in whose order tuples are stored, or -1; ``starts``: room for ``WORK`` words, ``fresh`` and ``entries`` for
-    ``n``; ``out``: not written. There MUST be room for all that they can need (see ``room``).
+    ``rec``, ``rows``, ``weights``, ``masks``, ``ring``: as for ``update.insert_batch``. ``total``: the sum of the
+    weights. ``tasks``: int64, the tasks (see ``edges.TASK``) in the order of the passes, then the look-up in whose
+    order tuples are stored, or -1. ``starts``: room for ``WORK`` words; ``fresh`` and ``entries``: for ``n`` words.
+    ``out``: not written. There MUST be room for everything that the tuples can need (see ``room``).
 
-    DONE; or TOO_MANY: some tuple might get more copies than there may be, and nothing has changed.
+    Returns DONE; or TOO_MANY: some tuple might get too many copies, and nothing has changed.
     """
     masked = masks.size == weights.size
     number = tasks.size // TASK
@@ -147,7 +147,8 @@ def load_batch(
 
 @device
 def _order(ctx, rec, batch, home, n, starts, fresh, entries):
-    """Writes to ``entries`` the numbers of the tuples in the order of the table of look-up ``home``, if it is one."""
+    """Writes the numbers of the tuples to ``entries``, in the order of the table of look-up ``home`` unless it is
+    -1."""
     plan = ctx.plan
     width = plan[rec + R_WIDTH]
     for i in range(n):

@@ -1,8 +1,9 @@
 """Estimates the new keys of a batch from a sample of hash values, so that a table grows at most once.
 
-A key is in the sample if the last bits of its tag are 0; whenever the sample is full, one bit more has to be. So the
-sample is of the distinct keys, however often each occurs, and of up to ``ROOM`` of them it has all. Source: Gibbons,
-"Distinct Sampling for Highly-Accurate Answers to Distinct Values Queries and Event Reports" (VLDB 2001).
+A key is in the sample if the last bits of its tag are 0. Whenever the sample is full, one more bit must be 0. So the
+sample is uniform over the distinct keys, however often each occurs, and has all keys if there are at most ``ROOM``.
+Source: Gibbons, "Distinct Sampling for Highly-Accurate Answers to Distinct Values Queries and Event Reports" (VLDB
+2001).
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from crown.kernels.tables import hash_key, tagged
 ROOM = 1 << 13
 SLOTS = 2 * ROOM
 WORDS = SLOTS + ROOM  # of the array that holds the sample
-_MARGIN = 4  # an estimate is raised by 2^-4 of itself: four times its standard deviation
+_MARGIN = 4  # an estimate is increased by 2^-4 of itself: four times its standard deviation
 
 
 @device
 def _sample(sample, tag):
-    """Adds a tag; returns 1 if it is new."""
+    """Adds a tag. Returns 1 if it is new, else 0."""
     s = (tag >> 13) & (SLOTS - 1)
     while sample[s] >= 0:
         if sample[s] == tag:
@@ -30,7 +31,7 @@ def _sample(sample, tag):
 
 @device
 def _thin(sample, level):
-    """Drops the tags that are not of ``level``; returns how many are left. O(SLOTS)."""
+    """Removes the tags that are not of ``level``. Returns the number of remaining tags. O(SLOTS)."""
     n = 0
     for s in range(SLOTS):
         tag = sample[s]
@@ -46,16 +47,17 @@ def _thin(sample, level):
 
 @device
 def forget(sample):
-    """Empties the sample, room for ``WORDS`` words. O(SLOTS)."""
+    """Empties the sample, an array of ``WORDS`` words. O(SLOTS)."""
     for s in range(SLOTS):
         sample[s] = -1
 
 
 @device
 def add_keys(ctx, pos, k, width, rows, n, sample, level, count):
-    """Adds the keys of ``rows`` to a sample of ``count`` tags of ``level``, 0 and 0 at first; returns these. O(n).
+    """Adds the keys of ``rows`` to a sample of ``count`` tags of ``level``, initially 0 and 0. Returns the new level
+    and count. O(n).
 
-    ``pos``: where in a row the key is, in the plan.
+    ``pos``: the plan offset of the key's positions in a row.
     """
     arena, plan = ctx.arena, ctx.plan
     for i in range(n):
@@ -70,7 +72,8 @@ def add_keys(ctx, pos, k, width, rows, n, sample, level, count):
 
 @device
 def new_keys(arena, t, sample, level, most):
-    """Returns about how many of the keys are not in table ``t``: rather too many than too few; at most ``most``."""
+    """Returns the estimated number of keys that are not in table ``t``, rather too many than too few; at most
+    ``most``."""
     absent = 0
     sample[SLOTS] = 0
     for s in range(SLOTS):

@@ -1,8 +1,8 @@
-"""The edges of the tree for all rows of a batch: their groups are found or made, and the lists of these grow.
+"""The edges of the tree for all rows of a batch: finds or makes their groups, and extends the lists of these.
 
-A block of entries is gone through several times; what it touches stays in the cache. First all bundles are found. Then,
-for one edge after the other, each row gets its group and its place in a list, whose length says then how long it will
-be; and the list gets the room, and the row is written.
+A block of entries is scanned several times, so that its memory stays in the cache. First all bundles are found. Then,
+for one edge after the other, each row gets its group and its position in a list, which determine the final length of
+the list; then the list gets its room, and the row is written.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, slot_of
 
 BLOCK = 1 << 12  # entries
-_FAR, _NEAR = 24, 12  # entries: how far before its turn a slot and a record, and a bundle, are fetched
+_FAR, _NEAR = 24, 12  # entries: how far ahead a slot and a record, and a bundle, are prefetched
 TASK = 4  # words of a task
 TASK_LOOK, TASK_ALIAS, TASK_CHILD = 0, 1, 2  # look-up, or -1 at the root; bit of the alias; child to be linked, or -1
-TASK_PASS = 3  # number of the pass that the task is done in
+TASK_PASS = 3  # number of the pass of the task
 
 
 @device
 def visit(ctx, ring, rec, look, tasks, first, last, entries, n, opened, out):
-    """Does tasks ``first .. last`` for all records in ``entries``, which are in the order of the table of ``look``.
+    """Runs tasks ``first .. last`` for all records in ``entries``, which are in the order of the table of ``look``.
 
-    A task (see ``TASK``) lets a row enter its own group, or be a parent in the group of a child.
-    ``opened``: room for ``BLOCK`` words. The entries are used up. O(n + P-updates).
+    A task (see ``TASK``) inserts a row into its own group, or links it as a parent to the group of a child. ``opened``:
+    room for ``BLOCK`` words. The entries are overwritten. O(n + P-updates).
     """
     plan = ctx.plan
     aliases = plan[rec + R_NODES]
@@ -89,7 +89,7 @@ def visit(ctx, ring, rec, look, tasks, first, last, entries, n, opened, out):
 
 @device
 def _find_bundles(ctx, rec, look, entries, start, end, n):
-    """Puts the bundle that a record looks up, made if absent, in the place of the tag in its entry."""
+    """Replaces the tag in each entry by the bundle that the record looks up, which is made if absent."""
     arena, plan = ctx.arena, ctx.plan
     index = plan[look + LOOKUP_INDEX]
     pos = plan[look + LOOKUP_POS]
@@ -109,15 +109,15 @@ def _find_bundles(ctx, rec, look, entries, start, end, n):
 
 @device
 def _enters(ctx, d, row):
-    """Returns True if all children of a row have its key: it is to enter V_s."""
+    """Returns True if all children of a row have its key, so that it must enter V_s."""
     return row_place(ctx.halves, row) == place_outside(ctx.plan[d + N_CHILDREN])
 
 
 @device
 def _link_parents(ctx, node, j, entries, start, end):
-    """Lets the rows of ``node`` be parents of the groups above its child number ``j``.
+    """Links the rows of ``node`` as parents to the groups above its child number ``j``.
 
-    Their counts say which of these have children. O(end - start).
+    A row's count is the number of these groups that have children. O(end - start).
     """
     halves, plan = ctx.halves, ctx.plan
     offset = plan[node_at(node) + N_OFFSET]
@@ -143,9 +143,9 @@ def _link_parents(ctx, node, j, entries, start, end):
 
 @device
 def _enter_groups(ctx, ring, node, entries, start, end, opened, out):
-    """Lets the rows of ``node`` enter their groups, and V_s where all children have their key.
+    """Inserts the rows of ``node`` into their groups, and into V_s if all children have their key.
 
-    Groups that were without children tell their parents. O(end - start + P-updates).
+    Groups that had no children count up their parents. O(end - start + P-updates).
     """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
@@ -185,7 +185,8 @@ def _enter_groups(ctx, ring, node, entries, start, end, opened, out):
 
 @device
 def enter_root(ctx, ring, node, fresh, n, bit):
-    """Lets the rows of the root enter V_s where all children have their key; returns how many rows come. O(n)."""
+    """Inserts the rows of the root into V_s if all children have their key. Returns the number of inserted rows.
+    O(n)."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
     offset = plan[d + N_OFFSET]
@@ -218,9 +219,9 @@ def enter_root(ctx, ring, node, fresh, n, bit):
 
 @device
 def _mark(ctx, ring, d, g, on):
-    """Marks a group with a payload whose parents are still to be told that there is one.
+    """Marks a group with a payload whose parents are not yet counted up.
 
-    The mark is where a bound edge, which has no live parents, would count them.
+    The mark is stored as the number of live parents, which a bound edge does not have.
     """
     if ring is None:
         return
@@ -232,7 +233,7 @@ def _mark(ctx, ring, d, g, on):
 def _account(ctx, ring, d, row, g):
     """Accounts for a row that has entered V_s as a child of ``g``, as ``payload.entered`` does.
 
-    In a marked group its worth counts at once.
+    In a marked group its value is published at once.
     """
     if ring is None:
         return
@@ -249,7 +250,7 @@ def _account(ctx, ring, d, row, g):
 
 @device
 def _tell(ctx, ring, node, row, out):
-    """Has the group that ``row`` has opened count up its parents, and what follows from that."""
+    """Counts up the parents of the group that ``row`` has opened, and runs the walk that follows."""
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     d = node_at(node)
     phase = P_UPDATE

@@ -1,9 +1,8 @@
-"""Entries: what a batch has for a table, in the order in which the table is to be gone through, so that it stays in the
-cache.
+"""Partitions the entries of a batch for a table by the order of its slots, so that the table stays in the cache.
 
-An entry is one word, ``tag << 32 | what has that key``: a tuple by its number, or a record by its handle. Entries are
-sorted by the *region* of their tag's home slot, some thousand slots long: what is looked up one after the other lies
-together, and so do the groups that are made for it.
+An entry is one word, ``tag << 32 | number or handle``: a tuple by its number, or a record by its handle. Entries are
+sorted by the *region* of their tag's home slot, some thousand slots long. So consecutive look-ups are close together,
+and so are the groups that they make.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from crown.kernels.arena import T_CAPACITY
 from crown.kernels.jit import device
 from crown.kernels.tables import LOW32, hash_key, home_of
 
-REGIONS = 1 << 11  # most regions of a table: a batch is written to all of them at once
-_REGION = 10  # log2 of the slots of a region, if the table is not too large for that
+REGIONS = 1 << 11  # maximum number of regions of a table: a batch is written to all of them at once
+_REGION = 10  # log2 of the slots of a region, unless the table is too large for that
 
 
 @device
 def _region_bits(arena, t):
-    """Returns how many of a slot's low bits say where in its region it is."""
+    """Returns the number of low bits of a slot that are its position in its region."""
     bits = 0
     while (arena[t + T_CAPACITY] - 1) >> bits > 0:
         bits += 1
@@ -29,17 +28,17 @@ def _region_bits(arena, t):
 def reads(word, bit):
     """Returns True if the alias with that bit reads the record of a fresh word: ``mask << 32 | record``.
 
-    ``bit`` -1 stands for the source itself.
+    ``bit`` -1 means the source itself.
     """
     return bit < 0 or (word >> 32) >> bit & 1 == 1
 
 
 @device
 def partition(ctx, t, pos, k, src, stride, fresh, n, bit, entries, starts):
-    """Writes an entry to ``entries`` for every fresh word that alias ``bit`` reads; returns how many. O(n).
+    """Writes an entry to ``entries`` for every fresh word that alias ``bit`` reads. Returns their number. O(n).
 
-    The key of a word is at ``src[base + plan[pos ...]]``, ``base`` its low half times ``stride``: the low half of a
-    fresh word is that of its entry. ``starts``: room for ``REGIONS + 1`` words.
+    The key of a word is at ``src[base + plan[pos ...]]``, with ``base`` its low half times ``stride``. The low half of
+    a fresh word becomes that of its entry. ``starts``: room for ``REGIONS + 1`` words.
     """
     arena, plan = ctx.arena, ctx.plan
     region = _region_bits(arena, t)
@@ -64,9 +63,8 @@ def partition(ctx, t, pos, k, src, stride, fresh, n, bit, entries, starts):
 
 @device
 def in_order(ctx, pos, k, fresh, n, bit, entries):
-    """Writes the entries of the records that alias ``bit`` reads, which lie in the order of the table; returns how
-    many. O(n).
-    """
+    """Writes the entries of the records that alias ``bit`` reads, which are in the order of the table. Returns their
+    number. O(n)."""
     arena, plan = ctx.arena, ctx.plan
     m = 0
     for i in range(n):

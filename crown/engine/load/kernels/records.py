@@ -1,7 +1,7 @@
-"""The records of a batch: stores new tuples, finds those that exist, and adds up copies.
+"""The records of a batch: stores new tuples, finds existing ones, and sums copies.
 
-Rows of a record that is new have ``NEW`` for their own group until they enter it, and count none of their children. One
-whose tuple is stored twice is a *double*: it has no copies, and one of its words has the copies of its tuple and the
+Rows of a new record have ``NEW`` as their own group until they enter one, and their counts of children are 0. A record
+whose tuple is stored already is a *double*: it has no copies, and one of its words has the copies of its tuple and the
 record that stays.
 """
 
@@ -34,16 +34,16 @@ from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, find, hash_key, insert, remove, slot_of
 
 NEW = NONE
-_FAR = 16  # entries: how far before its turn a slot, or a tuple, is fetched
+_FAR = 16  # entries: how far ahead a slot, or a tuple, is prefetched
 
 
 class Inserted(NamedTuple):
-    """What is inserted, from tuple ``start`` on; kernels pass it on in registers."""
+    """The inserted tuples, from number ``start``. Kernels pass it in registers."""
 
-    rows: Any  # tuples, one after the other
+    rows: Any  # tuples, row by row
     weights: Any  # copies of a tuple
-    masks: Any  # which aliases read a tuple
-    masked: Any  # False if all aliases read all
+    masks: Any  # the aliases that read a tuple
+    masked: Any  # False if all aliases read all tuples
     start: Any
 
 
@@ -51,7 +51,7 @@ class Inserted(NamedTuple):
 def store_all(ctx, ring, rec, batch, entries, n, fresh):
     """Stores tuples as new records, in the order of ``entries``, with rows that are in no group yet.
 
-    ``fresh[i]`` becomes ``mask << 32 | record``, ``entries[i]`` the entry of that record for its table. O(n).
+    ``fresh[i]`` becomes ``mask << 32 | record``, ``entries[i]`` the record's entry for its table. O(n).
     """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     rows, weights = batch.rows, batch.weights
@@ -90,7 +90,8 @@ def weigh_rows(ctx, ring, rec, record):
 
 @device
 def _double_word(record, width):
-    """Returns the word of a double that says which record stays: a value, or if it has none the link of its row."""
+    """Returns the word of a double that identifies the record that stays: a value, or its row's link if it has no
+    value."""
     if width == 0:
         return record + OWN_LINK
     return record
@@ -98,10 +99,10 @@ def _double_word(record, width):
 
 @device
 def enter_all(ctx, rec, fresh, entries, n, total):
-    """Enters the records of all entries in their table, but for doubles; returns how many these are.
+    """Inserts the records of all entries into their table, except doubles. Returns the number of doubles.
 
-    The first of ``entries`` then say which of ``fresh`` are doubles. -1, and nothing has changed, if a tuple might get
-    more copies than there may be: ``total`` more than it has.
+    The first of ``entries`` are then the positions of doubles in ``fresh``. Returns -1, with nothing changed, if a
+    tuple might get too many copies: ``total`` more than it has.
     """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     width = plan[rec + R_WIDTH]
@@ -132,9 +133,10 @@ def enter_all(ctx, rec, fresh, entries, n, total):
 
 @device
 def merge_doubles(ctx, ring, rec, doubles, number, fresh, n, out):
-    """Adds the copies of doubles to the records that stay, and leaves only these in ``fresh``; returns how many.
+    """Adds the copies of doubles to the records that stay, and removes the doubles from ``fresh``. Returns the
+    remaining number.
 
-    ``doubles``: which they are, in ascending order; ``number``: of them, at least 1.
+    ``doubles``: their positions, ascending. ``number``: how many they are, at least 1.
     """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     width = plan[rec + R_WIDTH]
@@ -164,7 +166,7 @@ def merge_doubles(ctx, ring, rec, doubles, number, fresh, n, out):
 
 @device
 def leave_out(ctx, rec, fresh, n):
-    """Gives the rows of aliases that do not read a record the place that says so."""
+    """Sets the place of rows whose alias does not read the record to ``UNREAD``."""
     plan = ctx.plan
     for i in range(n):
         for q in range(plan[rec + R_ALIASES]):

@@ -1,4 +1,4 @@
-"""The kernels of large loads: they are compiled together before the first one, where there is no library."""
+"""Compiles together the kernels of large loads before the first one, if there is no library."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from crown.engine.load.kernels import bulk
 
 
 def ensure_load_compiled(weighed: bool) -> None:
-    """Makes sure that the kernels of loads are compiled; ``weighed``: those of plans with payloads."""
+    """Compiles the kernels of loads. ``weighed``: those of plans with payloads."""
     load = wanted(bulk.__name__, "load_batch", none=not weighed)
     ensure_compiled([*load, *wanted(bulk.__name__, "reserve_tables")], "kernels for large loads")

@@ -1,1 +1,1 @@
-"""Kernels of groups: their records, exact sums, multisets, and a batch of them in one call."""
+"""Kernels of groups: records, exact sums, multisets, and a whole batch in one call."""

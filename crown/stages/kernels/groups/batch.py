@@ -1,14 +1,13 @@
-"""A batch of a group stage: its rows in, ``-old, +new`` of the groups that it changes out, in one call.
+"""Applies a batch to a group stage: reads its rows, and writes ``-old, +new`` of the changed groups, in one call.
 
-    rows -> groups, found or made and numbered -> their states -> what the rows add -> counts, looked at
-        -> rows of the result before and after -> states, written back
+rows -> groups, found or made and numbered -> their states -> addends of the rows -> counts, checked
+  -> rows of the result before and after -> states, written back
 
-``change`` comes back before it is done where Python has to help, and goes on from there when it is called again: for
-more memory, for what is added or delivered by other means, and to say why it refuses a batch. Nothing of a group has
-changed until all is certain but its number, so a batch that is refused leaves no trace but the empty groups that
-``groups.abandon`` takes out.
+``change`` returns early if Python must help, and continues when it is called again: for more memory, for addends or
+columns that Python computes, and to report an error. Until all checks have passed, only the batch number of a group
+changes. So a rejected batch leaves no trace except empty groups, which ``groups.abandon`` deletes.
 
-A plan says what a stage does: the words ``P_KEYS`` ..., then per column of the result ``VALUE`` words, ``V_KIND`` ....
+A plan describes a stage: the words ``P_KEYS`` ..., then ``VALUE`` words per column of the result, ``V_KIND`` ....
 """
 
 from __future__ import annotations
@@ -28,35 +27,35 @@ from crown.stages.kernels.groups.sums import add_all_terms, carry_over
 from crown.stages.kernels.prefetch import look_ahead
 
 P_KEYS, P_STATE, P_SUMS, P_WHOLE, P_PAUSES, P_COLUMNS, P_HEAD = 0, 1, 2, 3, 4, 5, 6
-"""Words of a plan: key columns; words of a state, and of the sums at its begin; 1 if there is one group that stays;
-where Python always helps; columns of the result."""
+"""Words of a plan: key columns; words of a state, and of the sums at its beginning; 1 if the stage has one permanent
+group; where Python always helps; columns of the result."""
 PAUSE_ADD, PAUSE_SHOW, PAUSE_STORE = 1, 2, 4
 V_KIND, V_AT, V_LIMBS, V_COUNT, V_FACTOR, V_SHIFT, V_ABOVE, V_BELOW, VALUE = 0, 1, 2, 3, 4, 5, 6, 7, 8
-"""Words of a column: what it is; the key, the word or the given column; limbs; the word with the number of rows that
-count. Of a quotient: 1 to divide by that number, times a factor below 2^63; by which power of two; and the words with
-the numbers of infinities of both signs, or -1."""
+"""Words of a column: its kind; the key, the word or the given column; limbs; the word with the number of counted rows.
+For a quotient: a factor below 2^63 of the divisor; the power of two; and the words with the numbers of infinities of
+both signs, or -1."""
 KEY, GIVEN, WORD, WHOLE, SHORT, WIDE, SUM, AVERAGE = 0, 1, 2, 3, 4, 5, 6, 7
-"""A key; what Python gives; a word; a sum that is an int64, a decimal of one word, below the factor, or one of two
-words that is its own code; doubles."""
+"""Kinds: a key; a column that Python passes; a word; a sum that is an int64, a decimal of one word (below the factor),
+or a decimal of two words that is its own code; a sum and an average of doubles."""
 S_STEP, S_FOUND, S_GROUPS, S_FAR, S_BEFORE, S_AFTER, S_AT, S_COLUMN, S_DELTAS, S_END = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-"""Words of a batch: the step that comes next; rows whose groups are found, and groups; doubles that are far; of the
-only group 1 if its row is there before, and after; group and column that are refused; rows that are delivered."""
+"""Words of a batch: the next step; rows whose groups are found, and groups; number of far doubles; of the only group, 1
+if its row is present before, and after; group and column with an error; delivered rows."""
 LOCATE, GATHER, CHECK, SHOW, DELIVER, STORE = 0, 1, 2, 3, 4, 5  # steps
 DONE, BUDGET, ROOM, ADD, COUNTS, VALUES, REFUSED, LONG, STANDS = 0, 1, 2, 3, 4, 5, 6, 7, 8
-"""What ``change`` comes back with: it is done; the budget is used up; more groups than there is room for; Python is to
-add; to look at counts that are out of range; to give columns; a value has no code; Python is to give decimals, of which
-one is not its own code; it is to be stored next."""
+"""Results of ``change``: done; the budget is used up; there are more groups than room; Python must add; must check
+counts that are out of range; must pass columns; a value has no code; Python must pass decimals, of which one is not its
+own code; storing is the next step."""
 MOST_ROWS = 1 << 62
-MOST_LIMBS = 8  # of a sum that becomes a double here
+MOST_LIMBS = 8  # of a sum that is converted to a double here
 _NAN = 0x7FF8 << 48
 
 
 @device
 def _located(arena, t, plan, strides, keys, where, handles, n, state):
-    """Numbers the groups of rows: ``where[i]`` is that of row ``i``'s group; those that are not there are made.
+    """Numbers the groups of rows: ``where[i]`` receives the number of row ``i``'s group. Makes missing groups.
 
-    Word ``j`` of a row's key is ``keys[strides[j] + i]``. Returns False if the budget is used up; call it again to go
-    on.
+    Word ``j`` of a row's key is ``keys[strides[j] + i]``. Returns False if the budget is used up; call it again to
+    continue.
     """
     k = plan[P_KEYS]
     while state[S_FOUND] < n:
@@ -83,7 +82,7 @@ def _located(arena, t, plan, strides, keys, where, handles, n, state):
 
 @device
 def _gathered(arena, plan, handles, groups, rows):
-    """Copies the sums of groups twice, as they are and for what they become."""
+    """Copies the sums of groups twice: the old sums, and the basis of the new ones."""
     width, first = plan[P_SUMS], state_at(plan[P_KEYS])
     for i in range(groups):
         for j in range(width):
@@ -94,7 +93,7 @@ def _gathered(arena, plan, handles, groups, rows):
 
 @device
 def _doubtful(plan, groups, weights, n, rows):
-    """Returns True if a group may have fewer than no rows, or more than can be counted."""
+    """Returns True if a group may have a negative number of rows, or more than can be counted."""
     width = plan[P_SUMS]
     low, high = ZERO, ZERO
     for i in range(groups, 2 * groups):
@@ -108,7 +107,7 @@ def _doubtful(plan, groups, weights, n, rows):
 
 @device
 def _double(plan, o, rows, r, scratch):
-    """Returns the code of a sum or an average that is a double; there are rows that count."""
+    """Returns the code of a sum or an average that is a double. At least one row must count."""
     if plan[o + V_ABOVE] >= 0:
         above, below = rows[r + plan[o + V_ABOVE]] > 0, rows[r + plan[o + V_BELOW]] > 0
         if above and below:
@@ -126,13 +125,13 @@ def _double(plan, o, rows, r, scratch):
     scratch[room], scratch[room + 1] = low, high
     for x in range(room + 2, 2 * room):
         scratch[x] = ZERO
-    return word_of(ratio(scratch, room, int(plan[o + V_SHIFT])) + 0.0)  # there is one zero
+    return word_of(ratio(scratch, room, int(plan[o + V_SHIFT])) + 0.0)  # one zero
 
 
 @device
 def work_out(arena, plan, o, width, handles, groups, rows, row, given, at, scratch, out, to):
-    """Writes the codes of a column of groups, whose sums begin at ``rows[row]``, from ``out[to]`` on. Returns the
-    number of a group whose value has none, or -1. ``given[at]``: where given values begin."""
+    """Writes the codes of a column of groups to ``out``, from ``out[to]``. The groups' sums begin at ``rows[row]``.
+    Returns the number of a group whose value has no code, or -1. ``given[at]``: the first value that Python passes."""
     kind, word = plan[o], plan[o + V_AT]
     refused = -1
     if kind == KEY:
@@ -164,7 +163,7 @@ def work_out(arena, plan, o, width, handles, groups, rows, row, given, at, scrat
 
 @device
 def _packed(out, source, n, flags, bit, to):
-    """Moves those of ``n`` words that have a bit in their flags to ``out[to ...]``, which is not behind them."""
+    """Moves those of ``n`` words whose flags have a bit to ``out[to ...]``, which is not after them."""
     m = ZERO
     for i in range(n):
         out[to + m] = out[source + i]
@@ -173,17 +172,17 @@ def _packed(out, source, n, flags, bit, to):
 
 @device
 def _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch, room, out, state):
-    """Writes the rows of groups that differ, first the old ones, then the new ones, to ``out``, column by column, and
-    then the weights, -1 and 1. Returns REFUSED or LONG if a value has no code here, of which ``state`` says where it
-    is, else DONE.
+    """Writes the rows of groups that differ to ``out``, column by column, the old ones first, then the new ones, and
+    then the weights, -1 and 1. Returns DONE; or REFUSED or LONG if a value has no code here, with its position in
+    ``state``.
 
-    ``given`` int64[columns, 2 * groups]; ``shown``: of the groups before and after, whether HAVING holds, if it
-    ``hides`` any. Each column of ``out`` has room for the rows of so many groups, twice. First a column has what is
-    before in its one half, and what is after in the other; then those that differ are moved together.
+    ``given`` int64[columns, 2 * groups]. ``shown``: for the groups before and after, whether HAVING holds, if
+    ``hides``. Each column of ``out`` has room for two rows of ``room`` groups. First, one half of a column receives the
+    old values, and the other half the new ones; then the rows that differ are moved together.
     """
     columns, width, whole = plan[P_COLUMNS], plan[P_SUMS], plan[P_WHOLE] == 1
     total, stride, after = 2 * groups, 2 * room, groups * width
-    flags = columns * stride  # of each group: 1 for an old row, 2 for a new one, 4 if it differs
+    flags = columns * stride  # per group: 1 for an old row, 2 for a new one, 4 if it differs
     for c in range(columns):
         o, place = P_HEAD + VALUE * c, c * stride
         at = plan[o + V_AT] * total if plan[o] == GIVEN else ZERO
@@ -225,8 +224,8 @@ def _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch,
 
 @device
 def _stored(arena, t, plan, identity, handles, groups, rows, state):
-    """Writes back the sums of groups, and frees those without rows, unless they stay. ``state`` gets the number of a
-    group without rows of which other words are not 0, or -1."""
+    """Writes back the sums of groups, and deletes groups without rows, unless the stage's group is permanent. ``state``
+    receives the number of a group without rows but with nonzero words, or -1."""
     k, size, width = plan[P_KEYS], plan[P_STATE], plan[P_SUMS]
     first = state_at(k)
     state[S_AT] = -1
@@ -251,7 +250,7 @@ def change(
     arena, t, plan, identity, state, strides, keys, weights, inputs, forms, pairs, dictionary, payload, sign, sums,
     carried, scratch, where, handles, given, shown, rows, out,
 ):  # fmt: skip
-    """Calls ``advance`` with these arrays; each row of ``where`` is one of a feed."""
+    """Calls ``advance`` with these arrays. ``where`` has one word per row of all feeds."""
     n, events, hides, held, room = weights.size, where.size, shown.size > 0, rows.size, out.size
     arena, plan, identity, strides = words(arena), constants(plan), constants(identity), words(strides)
     keys, weights, inputs, forms, pairs = words(keys), words(weights), words(inputs), words(forms), words(pairs)
@@ -268,16 +267,16 @@ def advance(
     arena, t, plan, identity, state, strides, keys, weights, n, inputs, forms, pairs, dictionary, payload, sign, sums,
     carried, scratch, where, events, handles, given, shown, hides, rows, held, out, room,
 ):  # fmt: skip
-    """Applies a batch of ``weights`` (int64[n]) to the groups in table ``t``, or as much of it as it can; what for it
-    comes back. O(rows * terms + groups * columns).
+    """Applies a batch of ``weights`` (int64[n]) to the groups in table ``t``, as far as possible. Returns the reason
+    for returning. O(rows * terms + groups * columns).
 
-    ``state``: the words ``S_STEP`` ..., zeros at first. ``strides`` and ``keys``: of the rows of all feeds, which have
-    a ``where`` each; see ``_located``. ``inputs``, ``forms``, ``pairs`` and ``dictionary`` are those of
-    ``sums.add_terms``, ``payload`` and ``sign`` those of ``sums.carry_over``; ``sums`` and ``carried`` are the recipes
-    of both, ``scratch`` room for both, and for a quotient. ``given`` and ``shown``: see ``_delivered``. ``rows``: room
-    for the sums of so many groups, twice. ``out``: room for their rows and the weights of these, twice, and gets as
-    many as ``state`` says, column by column, then the weights. ``identity`` is 0, 1, 2, ... There are ``events`` rows
-    of all feeds, ``held`` words of ``rows``, and ``room`` words of ``out``.
+    ``state``: the words ``S_STEP`` ..., initially zeros. ``strides`` and ``keys``: the rows of all feeds, with a
+    ``where`` each; see ``_located``. ``inputs``, ``forms``, ``pairs`` and ``dictionary``: see ``sums.add_terms``.
+    ``payload`` and ``sign``: see ``sums.carry_over``. ``sums`` and ``carried``: the recipes of both. ``scratch``: room
+    for both, and for a quotient. ``given`` and ``shown``: see ``_delivered``. ``rows``: room for the old and new sums
+    of groups. ``out``: room for their old and new rows and weights; receives as many as ``state`` says, column by
+    column, then the weights. ``identity``: 0, 1, 2, ... There are ``events`` rows of all feeds, ``held`` words of
+    ``rows``, and ``room`` words of ``out``.
     """
     width, pauses = plan[P_SUMS], plan[P_PAUSES]
     if state[S_STEP] == LOCATE:
@@ -319,10 +318,10 @@ def advance(
 
 @kernel("words, words, words, table, words, flags, int, words, words")
 def present(arena, plan, handles, rows, given, shown, begun, scratch, out):
-    """Writes the rows of groups whose sums are ``rows`` (int64[groups, sums]) to ``out``, column by column; how many,
-    or -1 if a decimal is not its own code. It has room for a word more per group.
+    """Writes the rows of groups with the sums ``rows`` (int64[groups, sums]) to ``out``, column by column. Returns
+    their number, or -1 if a decimal is not its own code. ``out`` has room for one more word per group.
 
-    ``given`` int64[columns, groups] and ``shown`` as in ``_delivered``; ``begun``: 1 if the only group has its row.
+    ``given`` int64[columns, groups] and ``shown``: as in ``_delivered``. ``begun``: 1 if the only group has its row.
     """
     groups, hides = handles.size, shown.size > 0
     arena, plan, handles, rows = words(arena), constants(plan), words(handles), words(rows)

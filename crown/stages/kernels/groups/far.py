@@ -1,6 +1,6 @@
-"""Far parts of the sums of groups: few groups have them, so they are stored apart from the groups' states.
+"""Far parts of the sums of groups. Few groups have them, so they are stored apart from the groups' states.
 
-Dense, a far part is a row of an int64 matrix. In a stage's arena it is a block (``crown.kernels.far``).
+In dense form, a far part is a row of an int64 matrix. In a stage's arena it is a block (``crown.kernels.far``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def lift(codes, limbs, out):
 
 @kernel("words, words, int, table")
 def load(arena, handles, limbs, out):
-    """Writes the numbers of some handles to ``out``, int64[n, limbs]."""
+    """Writes the numbers with these handles to ``out``, int64[n, limbs]."""
     n = handles.size
     arena, handles, out = words(arena), words(handles), words(out)
     for i in range(n):
@@ -33,9 +33,9 @@ def load(arena, handles, limbs, out):
 
 @kernel("words, table, int, words, words")
 def store(arena, numbers, limbs, handles, done):
-    """Stores numbers (int64[n, limbs]) from position ``done[0]`` on; ``handles`` (int64[n]) gets where they are.
+    """Stores numbers (int64[n, limbs]) from position ``done[0]`` on. Writes their handles to ``handles`` (int64[n]).
 
-    Returns False if the budget is used up; call it again to go on.
+    Returns False if the budget is used up; call it again to continue.
     """
     n = handles.size
     arena, numbers, handles, done = words(arena), words(numbers), words(handles), words(done)
@@ -49,7 +49,7 @@ def store(arena, numbers, limbs, handles, done):
 
 @kernel("words, words")
 def free(arena, handles):
-    """Gives back the numbers of some handles."""
+    """Frees the numbers with these handles."""
     n = handles.size
     arena, handles = words(arena), words(handles)
     for i in range(n):
@@ -58,7 +58,7 @@ def free(arena, handles):
 
 @kernel("table, int, int, int, table")
 def widen_all(near, limbs, doubles, wide, out):
-    """Writes near parts (int64[n, limbs]) of products of so many doubles as far parts (``out`` int64[n, wide])."""
+    """Writes near parts (int64[n, limbs]) of products of ``doubles`` doubles as far parts (``out`` int64[n, wide])."""
     n = out.size // wide
     near, out = words(near), words(out)
     for i in range(n):
@@ -67,7 +67,7 @@ def widen_all(near, limbs, doubles, wide, out):
 
 @kernel("table, table, int")
 def add_all(out, numbers, limbs):
-    """Adds: ``out += numbers``, both int64[n, limbs]."""
+    """Adds ``numbers`` to ``out``, both int64[n, limbs]."""
     n = out.size
     out, numbers = words(out), words(numbers)
     for i in range(0, n, limbs):
@@ -76,7 +76,7 @@ def add_all(out, numbers, limbs):
 
 @kernel("table, int, flags")
 def zeros(numbers, limbs, out):
-    """Writes which numbers (int64[n, limbs]) are 0 to ``out``, bool[n]."""
+    """Writes to ``out`` (bool[n]) which numbers (int64[n, limbs]) are 0."""
     n = out.size
     numbers = words(numbers)
     for i in range(n):
@@ -87,9 +87,9 @@ def zeros(numbers, limbs, out):
 def carry_slices(where, payload, sign, recipe, limbs, scratch, out):
     """Adds ``sign`` times the slices that events carry (``payload`` int64[words, n]) to numbers (int64[m, limbs]).
 
-    ``where``: the number of each event. ``recipe``: how many parts; of each its first word and its limbs, by how many
-    doubles the sum is a product of more, then the limbs of a coefficient and that itself, or where it is in ``recipe``
-    if it has several; limbs 0 stand for a coefficient of 1. ``scratch`` int64[3 * limbs].
+    ``where``: the number of each event. ``recipe``: the number of parts; for each its first word and its limbs, the
+    number of additional doubles in the sum's product, then the limbs of a coefficient and its value, or its position in
+    ``recipe`` if it has several limbs; limbs 0 mean the coefficient 1. ``scratch`` int64[3 * limbs].
     """
     n = where.size
     where, payload, recipe, scratch, out = words(where), words(payload), words(recipe), words(scratch), words(out)

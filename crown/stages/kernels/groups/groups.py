@@ -6,8 +6,8 @@ A record of a stage with ``k`` key columns and ``words`` words of state::
     k          1 + the group's number in the batch that is being applied; 0 between batches
     k+1 ..     the state
 
-A batch (``group_batch``) works on dense arrays, one row per group it touches. In between nothing of a group changes but
-its number, so a batch that is refused leaves no trace but the empty groups that ``abandon`` takes out.
+A batch (``batch``) works on dense arrays, with one row per group. Meanwhile only the number of a group changes, so a
+rejected batch leaves no trace except empty groups, which ``abandon`` deletes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from crown.kernels.tables import LOW32, find, hash_key, insert, remove
 
 @device
 def record_words(k, state):
-    """Returns the number of words of a record."""
+    """Returns the words of a record."""
     return k + 1 + state
 
 
 @device
 def state_at(k):
-    """Returns where the state begins, counted from the record."""
+    """Returns the offset of the state from the record."""
     return k + 1
 
 
 @kernel("words, int, int")
 def only(arena, t, state):
-    """Makes the only group of an empty table, which has no key, with zero state; returns it."""
+    """Makes the only group of an empty table, without key and with zero state, and returns it."""
     group = alloc(arena, record_words(0, state))
     for j in range(record_words(0, state)):
         arena[group + j] = 0
@@ -42,7 +42,7 @@ def only(arena, t, state):
 
 @kernel("words, int, words, int, table, words")
 def look_up(arena, t, strides, k, keys, handles):
-    """Returns the groups of ``keys``, or 0 where there is none. Changes nothing."""
+    """Writes the groups of ``keys`` to ``handles``, or 0 if there is none. Changes nothing."""
     n = handles.size
     arena, strides, keys, handles = words(arena), constants(strides), words(keys), words(handles)
     for i in range(n):
@@ -52,7 +52,7 @@ def look_up(arena, t, strides, k, keys, handles):
 
 @kernel("words, words, int, int, table")
 def gather(arena, handles, first, count, out):
-    """Copies ``count`` words of each record, from word ``first`` on, to ``out`` (int64[groups, count])."""
+    """Copies ``count`` words of each record, from word ``first``, to ``out`` (int64[groups, count])."""
     n = handles.size
     arena, handles, out = words(arena), words(handles), words(out)
     for i in range(n):
@@ -62,7 +62,7 @@ def gather(arena, handles, first, count, out):
 
 @device
 def drop(arena, t, identity, k, state, group):
-    """Takes a group out, and frees it."""
+    """Deletes a group."""
     tag = hash_key(arena, identity, 0, k, arena, group)
     remove(arena, t, tag, group)
     release(arena, group, record_words(k, state))
@@ -70,7 +70,7 @@ def drop(arena, t, identity, k, state, group):
 
 @kernel("words, int, words, int, int, words")
 def abandon(arena, t, identity, k, state, handles):
-    """Clears the numbers of groups, and frees those whose stored COUNT is 0: the batch has made them."""
+    """Clears the batch numbers of groups, and deletes those whose stored COUNT is 0, which the batch has made."""
     n = handles.size
     arena, identity, handles = words(arena), constants(identity), words(handles)
     for i in range(n):
@@ -82,7 +82,7 @@ def abandon(arena, t, identity, k, state, handles):
 
 @kernel("words, int, int, words")
 def scan(arena, t, start, handles):
-    """Copies handles of records from slot ``start`` on; returns (next slot or -1, how many).
+    """Copies handles of records from slot ``start`` on. Returns (next slot or -1, number of handles).
 
     Constant amortized delay: a table is at least one eighth full, or minimal.
     """

@@ -1,15 +1,15 @@
-"""The least and the greatest value of a multiset: heaps of its records, for where nothing else is read in order.
+"""The least and the greatest value of a multiset: heaps of its records, if nothing else is read in order.
 
 A heap takes an insertion in O(1) on average, which a tree cannot. It is a block in the arena: its capacity, then
-handles of records; a word has the block in the low half and the heap's length in the high half. A record is that of a
-value of one column (see ``crown.stages.kernels.groups.multisets``), and a word behind it::
+handles of records. The word of a heap has the block in the low half and its length in the high half. A record is that
+of a value of one column (see ``crown.stages.kernels.groups.multisets``), with one more word::
 
-    0 1 2    its group's handle, the number of the multiset, the value (code)
-    3        how often it occurs
-    4        bit 0: it stands in the heap of minima; bit 1: of maxima
+    0 1 2   its group's handle, the number of the multiset, the value (code)
+    3       its count
+    4       bit 0: it is in the heap of minima; bit 1: in that of maxima
 
-A value that no longer occurs stays in a heap until it surfaces, or until more than half of the heap is dead, when it is
-built anew: amortized O(log n) per change, and at most twice the live values and 9 in a heap.
+A deleted value stays in a heap until it reaches the top, or until more than half of the heap is deleted values and it
+is rebuilt: amortized O(log n) per change, and at most twice the live values plus 9 in a heap.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SLACK = 8
 
 @device
 def _before(arena, values, octets, order, side, a, b):
-    """Returns True iff record ``a`` belongs nearer to the top of the heap of ``side`` than ``b``."""
+    """Returns True iff record ``a`` is closer to the top of the heap of ``side`` than ``b``."""
     if side == MINIMA:
         return less(values, octets, order, arena[a + VALUE], arena[b + VALUE])
     return less(values, octets, order, arena[b + VALUE], arena[a + VALUE])
@@ -39,7 +39,7 @@ def _before(arena, values, octets, order, side, a, b):
 
 @device
 def _sink(arena, values, octets, order, side, block, length, at):
-    """Moves the handle at ``at`` (from 1) down to its place."""
+    """Moves the handle at ``at`` (from 1) down to its position."""
     moving = arena[block + at]
     while 2 * at <= length:
         child = 2 * at
@@ -56,7 +56,7 @@ def _sink(arena, values, octets, order, side, block, length, at):
 
 @device
 def _compared(arena, heap, what):
-    """Returns the block of a heap, and where in it the handle is that is compared first when it takes a record
+    """Returns the block of a heap, and the offset of the handle that is compared first when it gets a record
     (``PUSHES``), or loses its top."""
     word = arena[heap]
     return word & LOW32, max((word >> 32) + 1, 2) // 2 if what == PUSHES else 1
@@ -64,11 +64,10 @@ def _compared(arena, heap, what):
 
 @device
 def heaps_ahead(arena, multisets, place, sides, what, start, n):
-    """Starts loading what the heaps of the next multisets, from number ``start`` on, are asked for (``PUSHES`` or
-    ``TOPS``): first the handles that are compared, and those above, then their records. Returns the number of the
-    multiset behind them.
+    """Prefetches the memory that the heaps of the next multisets, from number ``start``, need (``PUSHES`` or ``TOPS``):
+    first the compared handles, and their parents, then their records. Returns the number of the multiset after them.
 
-    ``place``: their first word, counted from ``multisets[i]``.
+    ``place``: the offset of their first word from ``multisets[i]``.
     """
     stop = min(start + AHEAD, n)
     for side in (MINIMA, MAXIMA):
@@ -87,7 +86,7 @@ def heaps_ahead(arena, multisets, place, sides, what, start, n):
 
 @device
 def push(arena, values, octets, order, side, heap, record):
-    """Adds a record to a heap (``heap``: its word)."""
+    """Adds a record to a heap. ``heap``: its word."""
     block, length = arena[heap] & LOW32, arena[heap] >> 32
     if length == 0:
         block = alloc(arena, 4)
@@ -111,7 +110,7 @@ def push(arena, values, octets, order, side, heap, record):
 
 @device
 def forget(arena, t, identity, record):
-    """Takes out the record of a value that does not occur and stands in no heap."""
+    """Deletes the record of a value with count 0 that is in no heap."""
     remove(arena, t, hash_key(arena, identity, 0, VALUE_KEY, arena, record), record)
     release(arena, record, RECORD)
 
@@ -125,7 +124,7 @@ def _out_of_heap(arena, t, identity, side, record):
 
 @device
 def _rebuild(arena, t, identity, values, octets, order, side, heap):
-    """Takes what is dead out of a heap, and orders the rest."""
+    """Removes deleted values from a heap, and orders the rest."""
     block, length = arena[heap] & LOW32, arena[heap] >> 32
     kept = 0
     for j in range(1, length + 1):
@@ -145,9 +144,9 @@ def _rebuild(arena, t, identity, values, octets, order, side, heap):
 
 @kernel("words, int, words, words, int, int, words, bytes, int")
 def settle(arena, t, identity, handles, place, sides, values, octets, order):
-    """Removes values that are gone from the tops of the heaps of some groups, and rebuilds heaps with too many of them.
+    """Removes deleted values from the tops of the heaps of some groups, and rebuilds heaps with too many of them.
 
-    ``place``: the multiset's first word, counted from a group. Amortized O(log) per value that has vanished.
+    ``place``: the offset of the multiset's first word from a group. Amortized O(log) per deleted value.
     """
     n = handles.size
     arena, identity, handles = words(arena), constants(identity), words(handles)
@@ -176,7 +175,8 @@ def settle(arena, t, identity, handles, place, sides, values, octets, order):
 
 @kernel("words, words, int, int, words")
 def tops(arena, handles, place, side, out):
-    """Writes the least (``side`` MINIMA) or greatest value of the multisets of settled groups, NULL of an empty one."""
+    """Writes the least (``side`` MINIMA) or greatest value of the multisets of settled groups; NULL for an empty
+    one."""
     n = handles.size
     arena, handles, out = words(arena), words(handles), words(out)
     for i in range(n):

@@ -1,12 +1,12 @@
-"""Multisets of values, one per group and argument: how often each value occurs, and, where asked for, in which order.
+"""Multisets of values, one per group and argument: the count of each value, and, if needed, the order of values.
 
-A value is a tuple of codes: the argument, and what it is ordered by besides. Where values are read by position or in
-order, those of a group are rows of a tree (see ``crown.stages.kernels.trees.ordered``). Else one that occurs has a
-record in a table of the stage's arena: its group's handle, the number of the multiset, the codes, and how often it
-occurs. Where the ends are read, the record stands in heaps (see ``crown.stages.kernels.groups.heaps``).
+A value is a tuple of codes: the argument, and its ORDER BY columns. If values are read by position or in order, those
+of a group are rows of a tree (see ``crown.stages.kernels.trees.ordered``). Otherwise a value has a record in a table of
+the stage's arena: its group's handle, the number of the multiset, the codes, and its count. If only the ends are read,
+the record is also in heaps (see ``crown.stages.kernels.groups.heaps``).
 
-A multiset takes three words of its group's state: the number of different values, and the root of its tree and nothing,
-or a word per heap.
+A multiset takes three words of its group's state: the number of different values, and the root of its tree and an
+unused word, or a word per heap.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from crown.stages.kernels.trees.ahead import near_handles
 from crown.stages.kernels.trees.ordered import EXACT, copies_there, locate, put
 
 MULTISET = 3  # words of a multiset in the state of its group
-TREE = 4  # kept in a tree; beside the sides of heaps
-OWNER = 2  # words of a record in front of the codes: group, multiset
-ROOT = 1  # the word of a multiset that has the root of its tree
-COPIES = 0  # the word of a record, behind the codes, that says how often its value occurs
+TREE = 4  # stored in a tree; the other values are sides of heaps
+OWNER = 2  # words of a record before the codes: group, multiset
+ROOT = 1  # the word of a multiset with the root of its tree
+COPIES = 0  # the word of a record, after the codes, with the count of its value
 
 
 @kernel("words, int, words, int, words, table, words, words, int, words, bytes, words, int")
 def change(arena, t, strides, width, spec, keys, weights, places, kept, values, octets, flips, start):
     """Adds ``weights`` (int64[n], none of them 0) to the counts of distinct values, from position ``start`` on.
 
-    ``keys`` int64[width, n]: group, multiset, codes; ``places[i]``: the multiset's first word in the arena;
-    ``kept``: the heaps that it has, in the order ``spec``. ``flips[i]`` becomes +1 where a value appears, -1 where it
-    vanishes, else 0. Returns the position of the first value not changed: n, unless the budget is used up; or
-    -1 - position, if a count would become negative. Expected O(1) per value, amortized O(log) with heaps.
+    ``keys`` int64[width, n]: group, multiset, codes. ``places[i]``: the multiset's first word in the arena. ``kept``:
+    its heaps, in the order ``spec``. ``flips[i]`` receives +1 for a new value, -1 for a removed one, else 0. Returns
+    the position of the first unchanged value: n, unless the budget is used up; or -1 - position, if a count would
+    become negative. Expected O(1) per value, amortized O(log) with heaps.
     """
     n = weights.size
     arena, strides, keys, weights = words(arena), constants(strides), words(keys), words(weights)
@@ -75,9 +75,9 @@ def change(arena, t, strides, width, spec, keys, weights, places, kept, values, 
 
 @kernel("words, int, words, words, words, table, words, words, words, bytes, words, words, int")
 def change_ordered(arena, t, shape, spec, strides, keys, weights, places, values, octets, path, flips, start):
-    """Does what ``change`` does, to multisets that are kept in trees: ``keys`` are the codes alone. O(log n) per value.
+    """Does the same as ``change`` for multisets in trees. ``keys``: only the codes. O(log n) per value.
 
-    The table ``t`` has nothing of it but the tally of values.
+    Table ``t`` has only their tally of values.
     """
     n, columns = weights.size, spec.size // 4
     arena, shape, spec, strides = words(arena), words(shape), constants(spec), constants(strides)
@@ -110,7 +110,7 @@ def change_ordered(arena, t, shape, spec, strides, keys, weights, places, values
 
 @kernel("words, int, int, int, words")
 def codes_of(arena, t, multiset, word, out):
-    """Copies a word of the records of a multiset over all groups; returns how many. O(table)."""
+    """Copies a word of the records of a multiset over all groups. Returns their number. O(table)."""
     arena, out = words(arena), words(out)
     n = 0
     slots = arena[t + T_SLOTS]
@@ -123,7 +123,8 @@ def codes_of(arena, t, multiset, word, out):
 
 @kernel("words, int, int, int, words, words")
 def recount(arena, t, multiset, width, handles, out):
-    """Returns per group of sorted ``handles`` how many values of a multiset occur, by going over all. O(table log)."""
+    """Writes the number of values of a multiset per group of sorted ``handles``, by scanning the table. O(table
+    log)."""
     n = handles.size
     arena, handles, out = words(arena), words(handles), words(out)
     slots = arena[t + T_SLOTS]

@@ -1,4 +1,4 @@
-"""From exact integers to what SQL delivers: words, decimals, and doubles that are rounded once, to nearest even."""
+"""Converts exact integers to SQL values: words, decimals, and doubles that are rounded once, to nearest even."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from crown.kernels.strings import NULL
 from crown.kernels.tables import LOW32
 
 _SHORT = 1 << 31
-_EXACT = 1 << 53  # integers up to this are doubles
-_TOP = 61  # the quotient below has this many bits behind its first
+_EXACT = 1 << 53  # integers up to this are exact doubles
+_TOP = 61  # the quotient below has this many bits after its first
 _LEAST = -1074  # 2^-1074 is the least double > 0
-_LARGE = 900  # 63 bits times 2^900 are a double
+_LARGE = 900  # 63 bits times 2^900 are in the range of doubles
 _QUARTER = 2.0**1022  # of the least number that is too large for a double
 
 
 @kernel("table, int, words")
 def narrow(rows, limbs, out):
-    """Writes numbers of ``limbs`` limbs as words; returns the position of one that is no int64, else -1.
+    """Writes numbers of ``limbs`` limbs as words. Returns the position of one that is not an int64, or -1.
 
-    -2^63 is none: it is the code of NULL.
+    -2^63 does not count as an int64: it is the code of NULL.
     """
     n = out.size
     rows, out = words(rows), words(out)
@@ -37,7 +37,7 @@ def narrow(rows, limbs, out):
 
 @device
 def is_word(a, i, n):
-    """Returns True iff a number of ``n`` limbs is an int64, and not the one that stands for NULL."""
+    """Returns True iff a number of ``n`` limbs is an int64 other than the code of NULL."""
     sign = a[i] >> 63
     for x in range(i + 1, i + n):
         if a[x] != sign:
@@ -47,10 +47,10 @@ def is_word(a, i, n):
 
 @kernel("table, int, words, table")
 def pairs(rows, limbs, bounds, out):
-    """Writes numbers of so many limbs as 128-bit decimals (``out`` int64[n, 2]).
+    """Writes numbers of ``limbs`` limbs as 128-bit decimals (``out`` int64[n, 2]).
 
-    ``bounds``: two limbs of a bound and two of its negative. Returns the position of a number that is not between
-    them, else -1.
+    ``bounds``: two limbs of a bound and two of its negative. Returns the position of a number that is not between them,
+    or -1.
     """
     n = out.size // 2
     rows, bounds, out = words(rows), words(bounds), words(out)
@@ -77,7 +77,7 @@ def _reaches(word, bound):
 
 @device
 def _length(a, i, n):
-    """Returns the number of bits of a number >= 0 of ``n`` limbs; 0 of 0."""
+    """Returns the number of bits of a number >= 0 of ``n`` limbs; 0 for 0."""
     for x in range(n - 1, -1, -1):
         word = a[i + x]
         if word != 0:
@@ -92,7 +92,7 @@ def _length(a, i, n):
 
 @device
 def _shift_left(a, i, n, bits):
-    """Shifts: ``a <<= bits``, of ``n`` limbs."""
+    """Shifts ``a`` of ``n`` limbs left by ``bits``, in place."""
     limb, rest = bits >> 6, bits & 63
     for x in range(n - 1, -1, -1):
         word = 0
@@ -114,10 +114,11 @@ def _at_least(a, i, b, j, n):
 
 @device
 def _quotient(scratch, limbs):
-    """Returns the first 62 or 63 bits of a quotient of numbers > 0, the last bit set if more follow, and its exponent.
+    """Returns the first 62 or 63 bits of a quotient of positive numbers, with the last bit set if more follow, and its
+    exponent.
 
-    ``scratch``: the numerator, the denominator, and room for one more, each of ``limbs`` limbs whose top two bits are
-    free. All three are overwritten.
+    ``scratch``: the numerator, the denominator, and room for one more number, each of ``limbs`` limbs whose top two
+    bits are free. All three are overwritten.
     """
     numerator, denominator, minus = 0, limbs, 2 * limbs
     long, short = _length(scratch, numerator, limbs), _length(scratch, denominator, limbs)
@@ -141,7 +142,7 @@ def _quotient(scratch, limbs):
 
 @device
 def _word_from(a, i, n, bit):
-    """Returns 64 bits of a number of ``n`` limbs, from one on; those behind its last are 0."""
+    """Returns 64 bits of a number of ``n`` limbs, from bit ``bit``; bits after its last are 0."""
     limb, rest = bit >> 6, bit & 63
     word = ZERO
     if limb < n:
@@ -155,7 +156,7 @@ def _word_from(a, i, n, bit):
 
 @device
 def _has_bits_below(a, i, bit):
-    """Returns True iff a number has a bit below one."""
+    """Returns True iff a number has a set bit below bit ``bit``."""
     limb, rest = bit >> 6, bit & 63
     for x in range(limb):
         if a[i + x] != 0:
@@ -165,12 +166,12 @@ def _has_bits_below(a, i, bit):
 
 @device
 def _quotient_by_word(scratch, limbs, divisor):
-    """Returns what ``_quotient`` does, of the number > 0 at ``scratch[0]``, which is overwritten, and a divisor from 1
-    to 2^31 - 1."""
+    """Returns the result of ``_quotient`` for the positive number at ``scratch[0]``, which is overwritten, and a
+    divisor from 1 to 2^31 - 1."""
     size = ZERO
     while divisor >> size != 0:
         size += 1
-    exponent = _length(scratch, 0, limbs) - _TOP - 1 - size  # of the bits from there on the quotient has 62 or 63
+    exponent = _length(scratch, 0, limbs) - _TOP - 1 - size  # the quotient of the bits from there on has 62 or 63 bits
     if exponent < 0:
         _shift_left(scratch, 0, limbs, -exponent)
     start = max(exponent, 0)
@@ -189,9 +190,9 @@ def _quotient_by_word(scratch, limbs, divisor):
 def _rounded(quotient, exponent):
     """Returns quotient * 2^exponent, rounded once.
 
-    ``quotient``: 0, or a number of 62 or 63 bits, of which the last is set if more bits follow.
+    ``quotient``: 0, or a number of 62 or 63 bits, with the last bit set if more bits follow.
     """
-    lost = _LEAST - exponent  # bits that are below the last one of any double
+    lost = _LEAST - exponent  # bits below the last one of any double
     if quotient == 0 or lost > 63:
         return 0.0
     if lost >= 10:
@@ -207,10 +208,10 @@ def _rounded(quotient, exponent):
 
 @kernel("table, int, table, int, int, words, floats")
 def ratios(rows, m, divisors, k, shift, scratch, out):
-    """Divides: ``out`` (float64[n]) := the quotients of two integers, times 2^-shift, rounded once.
+    """Writes the quotients of two integers, times 2^-shift, rounded once, to ``out`` (float64[n]).
 
-    ``rows`` int64[n, m]; ``divisors`` int64[n, k], above 0, or the quotient is NaN. ``scratch`` int64[3 * (max(m, k) +
-    1)].
+    ``rows`` int64[n, m]. ``divisors`` int64[n, k]; unless one is positive, the quotient is NaN. ``scratch`` int64[3 *
+    (max(m, k) + 1)].
     """
     n = out.size
     limbs = max(m, k) + 1
@@ -223,10 +224,10 @@ def ratios(rows, m, divisors, k, shift, scratch, out):
 
 @device
 def ratio(scratch, limbs, shift):
-    """Returns the quotient of the two integers at the begin of ``scratch``, times 2^-shift, rounded once; NaN if the
-    second is not above 0.
+    """Returns the quotient of the two integers at the beginning of ``scratch``, times 2^-shift, rounded once; NaN
+    unless the second is positive.
 
-    Each has ``limbs`` limbs, of which the last is room, and behind them is room for one more.
+    Each has ``limbs`` limbs, of which the last is spare, and is followed by room for one more number.
     """
     if scratch[2 * limbs - 1] < 0 or is_zero(scratch, limbs, limbs):
         return math.nan
@@ -249,7 +250,8 @@ def ratio(scratch, limbs, shift):
 
 @device
 def _small(a, i, n):
-    """Returns True iff a number of ``n`` limbs is at most 2^53 in absolute value, with its sign in its lowest limb."""
+    """Returns True iff a number of ``n`` limbs is at most 2^53 in absolute value, so that its lowest limb is its
+    value."""
     low = a[i]
     for x in range(1, n):
         if a[i + x] != low >> 63:

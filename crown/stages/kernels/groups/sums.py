@@ -1,7 +1,8 @@
-"""Exact sums: values of events become integers of several limbs, which are multiplied, weighted and added up.
+"""Exact sums: values of events are converted to integers of several limbs, multiplied, weighted and summed.
 
-Numbers lie in rows: ``int64[n, limbs]``, one number per row, or a state of several numbers per row, one after the
-other. Near doubles are integers of four limbs, and so is the sum of 2^63 of them; far ones: see ``far``.
+Numbers are in rows: ``int64[n, limbs]``, one number per row, or a state of several numbers per row, one after the
+other. Near doubles are integers of four limbs, which also suffice for the sum of 2^63 of them. For far doubles see
+``far``.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from crown.kernels.strings import NULL, value_word
 _INFINITY = 2047 << 52
 _MANTISSA = (1 << 52) - 1
 T_AT, T_LIMBS, T_CONDITION, T_NEEDS, T_FACTORS, T_SIDE, T_OF, T_HEAD = 0, 1, 2, 3, 4, 5, 6, 7
-"""Words of a term: its first word in a state, its limbs; the input that must be TRUE, or -1; how many inputs must not
-be NULL, how many factors there are; the sign of the infinities that are counted, or 0, and the input that has them."""
+"""Words of a term: its first word in a state, its limbs; the input that must be TRUE, or -1; the number of inputs that
+must not be NULL, the number of factors; the sign of the infinities to be counted, or 0, and the input that has them."""
 WHOLE, DOUBLE, WIDE = 0, 1, 2
 
 
@@ -35,7 +36,7 @@ WHOLE, DOUBLE, WIDE = 0, 1, 2
 def lift_floats(codes, out, far):
     """Writes near doubles (``codes`` int64[n], their bits) as integers (``out`` int64[n, 4]); others as 0.
 
-    ``far`` (bool[n]) says which are far, if some are. Returns how many.
+    ``far`` (bool[n]) is written only if some double is far. Returns the number of far doubles.
     """
     n = codes.size
     codes, out = words(codes), words(out)
@@ -51,8 +52,8 @@ def lift_floats(codes, out, far):
 
 @device
 def _multiply_by(scratch, limbs, a, i, m):
-    """Multiplies: ``scratch *= a``, a number of ``limbs`` limbs at its begin and one of ``m`` limbs at ``a[i]``. Behind
-    it is room for two more."""
+    """Multiplies the number of ``limbs`` limbs at the beginning of ``scratch`` by the number of ``m`` limbs at
+    ``a[i]``, in place. ``scratch`` has room for two more numbers."""
     extend(scratch, limbs, limbs, a, i, m)
     multiply(scratch, 2 * limbs, scratch, 0, scratch, limbs, limbs)
     extend(scratch, 0, limbs, scratch, 2 * limbs, limbs)
@@ -60,7 +61,7 @@ def _multiply_by(scratch, limbs, a, i, m):
 
 @kernel("const table, int, const table, int, words, table")
 def products(left, m, right, k, scratch, out):
-    """Multiplies: ``out`` (int64[n, m + k]) := products of numbers of ``m`` limbs and of ``k`` limbs, row by row."""
+    """Writes the products of numbers of ``m`` limbs and of ``k`` limbs, row by row, to ``out`` (int64[n, m + k])."""
     limbs = m + k
     n = out.size // limbs
     left, right, scratch, out = words(left), words(right), words(scratch), words(out)
@@ -74,7 +75,7 @@ def products(left, m, right, k, scratch, out):
 def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
     """Adds weight times value to the numbers of ``limbs`` limbs at word ``at`` of the states of the events' groups.
 
-    ``values`` int64[n, m], with m <= limbs; ``scratch`` int64[limbs].
+    ``values`` int64[n, m], with m <= limbs. ``scratch`` int64[limbs].
     """
     n = weights.size
     where, weights, values, state, scratch = (
@@ -100,7 +101,7 @@ def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
 
 @device
 def _is_null(inputs, forms, pairs, column, i):
-    """Returns True iff an input has no value in a row."""
+    """Returns True iff an input is NULL in a row."""
     if forms[2 * column] == PAIRS:
         return pairs[forms[2 * column + 1] + 2 * i + 1] == NULL
     return inputs[forms[2 * column + 1] + i] == NULL
@@ -108,7 +109,7 @@ def _is_null(inputs, forms, pairs, column, i):
 
 @device
 def _is_beyond(code, side):
-    """Returns True iff a double (its bits) is NaN or the infinity of a sign."""
+    """Returns True iff a double (its bits) is NaN or the infinity of sign ``side``."""
     if code & _INFINITY != _INFINITY:
         return False
     return code & _MANTISSA != 0 or (code < 0) == (side < 0)
@@ -116,7 +117,7 @@ def _is_beyond(code, side):
 
 @device
 def _counted(inputs, forms, pairs, weights, recipe, r, i):
-    """Returns how often row ``i`` counts for the term at ``recipe[r]``: not at all, or its weight."""
+    """Returns the weight of row ``i`` for the term at ``recipe[r]``; 0 if the term does not count it."""
     if recipe[r + T_CONDITION] >= 0 and inputs[forms[2 * recipe[r + T_CONDITION] + 1] + i] != 1:
         return ZERO
     for x in range(r + T_HEAD, r + T_HEAD + recipe[r + T_NEEDS]):
@@ -129,8 +130,8 @@ def _counted(inputs, forms, pairs, weights, recipe, r, i):
 
 @device
 def _load(dictionary, inputs, forms, pairs, column, kind, i, out, at):
-    """Writes a factor as an integer from ``out[at]`` on; returns its limbs, and 1 if it is a far double, written as 0,
-    else 0."""
+    """Writes a factor as an integer to ``out[at ...]``. Returns its limbs, and 1 if it is a far double, which is
+    written as 0, else 0."""
     first = forms[2 * column + 1]
     if forms[2 * column] == PAIRS:
         out[at], out[at + 1] = pairs[first + 2 * i], pairs[first + 2 * i + 1]
@@ -147,8 +148,8 @@ def _load(dictionary, inputs, forms, pairs, column, kind, i, out, at):
 
 @device
 def _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, scratch, state, first_word, width):
-    """Adds ``n`` rows to the term at ``recipe[r]`` of states that begin at word ``first_word``; returns how many times
-    it met a far double."""
+    """Adds ``n`` rows to the term at ``recipe[r]`` of states that begin at word ``first_word``. Returns the number of
+    far doubles."""
     at, limbs, needs, factors = recipe[r + T_AT], recipe[r + T_LIMBS], recipe[r + T_NEEDS], recipe[r + T_FACTORS]
     at += first_word
     first = r + T_HEAD + needs
@@ -185,13 +186,13 @@ def _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, sc
 
 @kernel("words, words, words, table, words, words, const words, words, table")
 def add_terms(dictionary, where, weights, inputs, forms, pairs, recipe, scratch, state):
-    """Adds rows, times their weights, to the sums of the groups that they belong to (``where`` int64[n]).
+    """Adds rows, times their weights, to the sums of their groups (``where`` int64[n]).
 
-    ``dictionary``: where wide decimals are. ``inputs``, ``forms``, ``pairs``: the columns, see
-    ``crown.expressions.kernels.evaluate``. ``recipe``: how many sums; of each the words ``T_AT`` ..., then the inputs
-    that must not be NULL, then its factors: the input, and ``WHOLE``, ``DOUBLE`` or ``WIDE``. ``scratch``: room for
-    three numbers, and four limbs. ``state`` int64[groups, width]. Returns how many times there was a far double: it
-    is added as 0. O(n * factors).
+    ``dictionary``: holds wide decimals. ``inputs``, ``forms``, ``pairs``: the columns, see
+    ``crown.expressions.kernels.evaluate``. ``recipe``: the number of sums; for each the words ``T_AT`` ..., then the
+    inputs that must not be NULL, then its factors: the input, and ``WHOLE``, ``DOUBLE`` or ``WIDE``. ``scratch``: room
+    for three numbers, and four limbs. ``state`` int64[groups, width]. Returns the number of far doubles, which are
+    added as 0. O(n * factors).
     """
     n, width = where.size, state.shape[1]
     dictionary, where, weights, inputs = words(dictionary), words(where), words(weights), words(inputs)
@@ -201,7 +202,7 @@ def add_terms(dictionary, where, weights, inputs, forms, pairs, recipe, scratch,
 
 @device
 def add_all_terms(dictionary, where, weights, n, inputs, forms, pairs, recipe, scratch, state, first_word, width):
-    """Does what ``add_terms`` does; the first state begins at word ``first_word``, each has ``width``."""
+    """Does the same as ``add_terms``. The first state begins at word ``first_word``, each has ``width`` words."""
     far, r = ZERO, 1
     for _ in range(recipe[0]):
         far += _add_term(
@@ -214,12 +215,12 @@ def add_all_terms(dictionary, where, weights, n, inputs, forms, pairs, recipe, s
 @device
 def carry_over(where, n, payload, sign, recipe, scratch, state, first_word, width):
     """Adds ``sign`` times the sums that ``n`` events carry (``payload`` int64[words, n]) to the states of their groups,
-    the first of which begins at word ``first_word``.
+    of which the first begins at word ``first_word``.
 
-    ``recipe``: how many numbers; of each its word in the state, its limbs, how many parts it is the sum of; of each
-    part the first word and the limbs in the payload, then the limbs of a coefficient and that itself, or where it is in
-    ``recipe`` if it has several; limbs 0 stand for a coefficient of 1; last the word that says that this is a slice of
-    a far part (``loans``), or -1. ``scratch`` int64[3 * limbs]. Slices are not added. Returns how many there were.
+    ``recipe``: the number of sums; for each its word in the state, its limbs, the number of its parts; for each part
+    the first word and the limbs in the payload, then the limbs of a coefficient and its value, or its position in
+    ``recipe`` if it has several limbs (limbs 0 mean the coefficient 1), and the word that marks a slice of a far part
+    (``loans``), or -1. ``scratch`` int64[3 * limbs]. Slices are not added. Returns their number.
     """
     slices = ZERO
     for i in range(n):
@@ -255,7 +256,7 @@ def carry_over(where, n, payload, sign, recipe, scratch, state, first_word, widt
 
 @kernel("table, table, int")
 def subtract(left, right, limbs):
-    """Subtracts: ``left -= right``, both int64[n, limbs]; ``right`` is negated on the way."""
+    """Subtracts ``right`` from ``left``, both int64[n, limbs]. Negates ``right`` in place."""
     n = left.size
     left, right = words(left), words(right)
     for i in range(0, n, limbs):

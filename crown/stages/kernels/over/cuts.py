@@ -1,4 +1,4 @@
-"""Pieces of partitions between cuts (see ``crown.stages.running.cuts``), in one sweep over changes."""
+"""Finds the pieces of partitions between cuts (see ``crown.stages.running.cuts``), in one sweep over changes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ PIECE = 6  # words of a piece
 
 @kernel("words, int, table, words, table, words, table, table, table")
 def cut(order, peers, survey, weights, sums, shape, pieces, by_row, by_peers):
-    """Writes the pieces between cuts: HANDLE, LOW and HIGH; a CHANGE of the partition; and how many copies come before
-    the first row of a piece (ROWS), or before its peers (RANKS). Returns how many pieces there are.
+    """Writes the pieces between cuts: HANDLE, LOW and HIGH; a CHANGE of the partition; and the change of the number of
+    copies before the rows of the piece (ROWS), and before their peers (RANKS). Returns the number of pieces.
 
-    ``order``: the changes by partition and position: so where the rows of each begin and end rises, and where its peers
-    do, which cut if ``peers`` is 1. ``survey``: see ``surveys``; ``sums`` is what each change adds. ``by_row`` and
-    ``by_peers`` (int64[pieces + 1, words]) become what comes to sums up to a row of a piece, and up to its last peer.
+    ``order``: the changes by partition and position, so the positions of their rows ascend, and so do those of their
+    peers, which are cuts if ``peers`` is 1. ``survey``: see ``surveys``. ``sums``: the addends of each change.
+    ``by_row`` and ``by_peers`` (int64[pieces + 1, words]) receive the change of sums up to a row of a piece, and up to
+    its last peer.
     """
     n, room, size, so_far = weights.size, pieces.shape[1], shape[1], (by_row.shape[0] - 1) * shape[1]
     order, survey, weights, sums = words(order), words(survey), words(weights), words(sums)
@@ -41,7 +42,7 @@ def cut(order, peers, survey, weights, sums, shape, pieces, by_row, by_peers):
         clear(by_peers, so_far, size)
         at = _next(survey, n, order, row, end, begin, last, behind, whole)
         while at < whole:
-            changed = False  # the rows of a change itself are no piece
+            changed = False  # the rows of a change are not part of a piece
             while row < behind and survey[places.LOW * n + order[row]] == at:
                 i = order[row]
                 rows += weights[i]
@@ -70,7 +71,7 @@ def cut(order, peers, survey, weights, sums, shape, pieces, by_row, by_peers):
 
 @device
 def _next(survey, n, order, row, end, begin, last, behind, whole):
-    """Returns the first edge that is left of a partition, or its size."""
+    """Returns the first remaining edge of a partition, or its size."""
     at = whole
     if row < behind:
         at = min(at, survey[places.LOW * n + order[row]])

@@ -1,12 +1,12 @@
-"""Reads the values of frames that slide over rows: each row enters and leaves, and each frame reads what is asked.
+"""Reads the values of sliding frames: each row enters and leaves, and each frame reads its result.
 
-Values are numbers from 0, in their order; a row with a number below 0 has none. Frames are given in pieces: piece ``q``
-of frame ``i`` is the rows from ``starts[q, i]`` to ``ends[q, i]``. A frame costs the rows in which it differs from the
-one before it, O(log n) each.
+Values are numbers from 0, in their order; a row with a number below 0 has no value. Frames are given in pieces: piece
+``q`` of frame ``i`` has the rows from ``starts[q, i]`` to ``ends[q, i]``. A frame costs O(log n) for each row in which
+it differs from the frame before it.
 
-A frame may have more values, those of rows that are not here, the same ones as all frames of its stretch of rows. They
-are known by how many of them are BELOW each value that is here, and how many are the SAME; UP_TO says how many rows
-here have this value or one before it. So a value that is not here is known by its position among all of them.
+A frame may have more values than those of the given rows; all frames of a stretch of rows have the same additional
+ones. They are described by how many of them are BELOW each given value, and how many are the SAME. UP_TO is the number
+of given rows with this value or a lower one. So an additional value is identified by its position among all values.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from crown.kernels.limbs import add_multiple, clear
 from crown.kernels.pointers import words
 
 SELECTED, COMMONEST, SUMMED = 0, 1, 2
-"""What is asked: the value at a position (from 0), the commonest value, the first of several, and sums of what the
-different values add."""
+"""Results: the value at a position (from 0), the most frequent value (the first of several), and the sums over the
+different values."""
 BELOW, SAME, UP_TO = 0, 1, 2
-OUTSIDE = 3  # words of what is known of a value
-_BITS = 32  # of a number of rows, and of the number of a value
+OUTSIDE = 3  # words that describe a value
+_BITS = 32  # bits of a number of rows, and of the number of a value
 
 
 @device
 def _counted(state, size, number, by):
-    """Adds to how often a value is there: sums of the values below it lie in a Fenwick tree."""
+    """Adds to the count of a value. A Fenwick tree has the sums of counts of lower values."""
     at = number + 1
     while at <= size:
         state[at] += by
@@ -34,9 +34,10 @@ def _counted(state, size, number, by):
 
 @device
 def _at(state, size, outside, first, end, position):
-    """Returns the value at a position of a frame, of those from ``first`` to ``end``; or -1 - p, where p is its
-    position among all values that are here or not, as many as there are if there is none."""
-    at, inside, step = 0, 0, 1  # the value, and how many rows with a lesser one the frame has
+    """Returns the value at a position of a frame, of those from ``first`` to ``end``. If it is an additional value,
+    returns -1 - p, where p is its position among all values; p is their number if there is no value at that
+    position."""
+    at, inside, step = 0, 0, 1  # the value, and the number of the frame's rows with a lower one
     while 2 * step <= size:
         step *= 2
     while step > 0:
@@ -55,7 +56,7 @@ def _at(state, size, outside, first, end, position):
 
 @device
 def _count(state, number):
-    """Returns how often a value is there."""
+    """Returns the count of a value."""
     at = number + 1
     count, below = state[at], at - (at & -at)
     at -= 1
@@ -67,7 +68,7 @@ def _count(state, number):
 
 @device
 def _ranked(state, size, number, by):
-    """Adds to how often a value is there: a tree has the commonest value of each of its parts."""
+    """Adds to the count of a value. A tree has the most frequent value of each of its parts."""
     at = size + number
     count = (state[at] >> _BITS) + by
     state[at] = (count << _BITS) | (size - number) if count > 0 else 0
@@ -80,7 +81,7 @@ def _ranked(state, size, number, by):
 
 @device
 def _summed(state, size, number, by, addends, shape):
-    """Adds to how often a value is there, and to the sums behind the counts where it enters or leaves."""
+    """Adds to the count of a value, and to the sums after the counts if the value enters or leaves."""
     before = state[number]
     state[number] = before + by
     if before == 0 or before + by == 0:
@@ -103,14 +104,14 @@ def _moved(asked, state, size, number, by, addends, shape):
 
 @kernel("int, words, table, table, words, int, table, table, table, words, words, words, words")
 def slide(asked, numbers, starts, ends, positions, size, outside, spans, addends, shape, here, state, out):
-    """Writes what is ``asked`` of each frame: a value, or sums, int64[n, words]. What is below 0 is no value that is
-    here: SELECTED has -1 - p then, p a position among all values.
+    """Writes the result ``asked`` of each frame: a value, or sums, int64[n, words]. SELECTED is -1 - p for an
+    additional value, with p its position among all values.
 
-    ``positions``: what is SELECTED, 0 or more; ``outside`` (int64[OUTSIDE, size]) is what is known of values, and
-    ``spans`` (int64[2, n]) from which to which one those of each frame are. ``size``: how many values there are.
-    ``addends`` and ``shape``: what each of them adds, int64[size, words], and where its numbers lie (see
-    ``partitions.running``). ``here`` int64[2 pieces] and ``state``, all 0: int64[size + 1] for SELECTED, int64[2 size]
-    for COMMONEST, int64[size + words] for SUMMED.
+    ``positions``: for SELECTED, 0 or more. ``outside`` (int64[OUTSIDE, size]): describes the additional values.
+    ``spans`` (int64[2, n]): the range of the values of each frame. ``size``: the number of values. ``addends`` and
+    ``shape``: the addends of each value, int64[size, words], and the positions of their numbers (see
+    ``partitions.running``). ``here`` int64[2 pieces] and ``state`` must be zeroed: int64[size + 1] for SELECTED,
+    int64[2 size] for COMMONEST, int64[size + words] for SUMMED.
     """
     pieces, n = starts.shape
     numbers, starts, ends, positions = words(numbers), words(starts), words(ends), words(positions)

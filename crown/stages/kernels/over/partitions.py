@@ -1,7 +1,7 @@
-"""Partitions of rows in order, for functions of the rows around a row.
+"""Partitions of ordered rows, for functions of the rows around a row.
 
 A partition is a record in a table: its key (``k`` codes) and the root of the tree of its rows (see
-``crown.stages.kernels.trees.ordered``). ``keyed`` are the strides of the key's columns.
+``crown.stages.kernels.trees.ordered``). ``keyed``: the strides of the key's columns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PLACE = 8  # words of a place
 
 @kernel("words, int, words, int, table, words")
 def find_all(arena, t, keyed, k, keys, handles):
-    """Writes per row the handle of its partition, 0 if there is none. Expected O(1) per row."""
+    """Writes the handle of each row's partition, 0 if there is none. Expected O(1) per row."""
     n = handles.size
     arena, keyed, keys, handles = words(arena), constants(keyed), words(keys), words(handles)
     for i in range(n):
@@ -34,8 +34,8 @@ def find_all(arena, t, keyed, k, keys, handles):
 
 @kernel("words, words, int, words, int, int, words, words, table, words, bytes, words, words, words")
 def locate_all(arena, handles, k, spec, columns, mode, strides, shape, keys, values, octets, path, ranks, copies):
-    """Writes how many copies are before each row in a partition, by the first ``columns`` of the order (see
-    ``ordered.locate``); in mode EXACT also how often it is there. Nothing is written for handle 0. O(log n) per row."""
+    """Writes the number of copies before each row in a partition, by the first ``columns`` of the order (see
+    ``ordered.locate``); in mode EXACT also the row's copies. Writes nothing for handle 0. O(log n) per row."""
     n = handles.size
     arena, handles, spec, strides, shape = (
         words(arena), words(handles), constants(spec), constants(strides), words(shape),
@@ -59,9 +59,9 @@ def locate_all(arena, handles, k, spec, columns, mode, strides, shape, keys, val
 
 @kernel("words, int, words, int, words, words, words, table, words, bytes, words, table")
 def place(arena, t, keyed, k, spec, strides, shape, keys, values, octets, path, out):
-    """Writes where rows are, or would be: the HANDLE of the partition (0: it is not there), the LEAF and the ENTRY, the
-    RANK, that is how many copies are before, how many copies of the row are THERE, the SIZE of the partition, and the
-    positions of these copies, from LOW to HIGH. O(log n) per row."""
+    """Writes the places of rows, present or not: the HANDLE of the partition (0 if there is none), the LEAF and the
+    ENTRY, the number of copies before the row (RANK), the copies of the row (THERE), the SIZE of the partition, and the
+    range of positions of the row's copies, from LOW to HIGH. O(log n) per row."""
     n, columns = out.shape[1], spec.size // 4
     arena, keyed, spec, strides, shape = (
         words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
@@ -89,11 +89,11 @@ def place(arena, t, keyed, k, spec, strides, shape, keys, values, octets, path, 
 
 @kernel("words, int, words, int, words, words, words, words, table, words, table, words, bytes, words, words")
 def change(arena, t, keyed, k, spec, strides, shape, session, keys, changes, sums, values, octets, path, done):
-    """Adds ``changes`` (int64[n]) to the copies of rows, and their ``sums`` (int64[n, words], of all that change), but
-    those that say which rows open sessions: these are written here (``session``: see ``sessions``).
+    """Adds ``changes`` (int64[n]) to the copies of rows, and their ``sums`` (int64[n, words], the totals of the
+    changes). The words that mark rows which open sessions are computed here (``session``: see ``sessions``).
 
-    ``keys`` int64[columns, n]. ``done`` (int64[1], 0 at first): rows changed. Returns DONE; OVER_BUDGET, call it again
-    to go on; or ABSENT, where a delete finds too few copies. O(log n) per row.
+    ``keys`` int64[columns, n]. ``done`` (int64[1], initially 0): changed rows. Returns DONE; OVER_BUDGET, call it again
+    to continue; or ABSENT if a delete finds too few copies. O(log n) per row.
     """
     n, columns = changes.size, spec.size // 4
     arena, keyed, spec, strides, shape = (
@@ -122,7 +122,7 @@ def change(arena, t, keyed, k, spec, strides, shape, session, keys, changes, sum
 def change_row(
     arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets, path
 ):  # fmt: skip
-    """Changes the copies of one row (see ``change``). Returns DONE, or why nothing was changed: OVER_BUDGET, ABSENT.
+    """Changes the copies of one row (see ``change``). Returns DONE, or OVER_BUDGET or ABSENT with nothing changed.
     O(log n)."""
     d, size = changes[i], shape[1]
     if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
@@ -150,9 +150,10 @@ def change_row(
 
 @device
 def entered(arena, t, keyed, k, keys, i, d):
-    """Returns tag and handle of the partition that a change ``d`` of a row's copies concerns.
+    """Returns tag and handle of the partition of a row whose copies change by ``d``.
 
-    An insert makes it if it is not there, still without rows; for a delete it is 0 then. Amortized O(1).
+    An insert makes a missing partition, without rows. For a delete from a missing partition the handle is 0. Amortized
+    O(1).
     """
     tag = hash_key(arena, keyed, 0, k, keys, i)
     slot = seek(arena, t, tag, keyed, 0, k, keys, i, NONE)
@@ -164,7 +165,8 @@ def entered(arena, t, keyed, k, keys, i, d):
 
 @device
 def left(arena, t, tag, k, group, before, d):
-    """Tallies the change ``d`` of a row that was there ``before`` times, and takes out a partition without rows.
+    """Updates the tallies for the change ``d`` of a row that had ``before`` copies, and deletes a partition without
+    rows.
 
     Expected O(1).
     """
@@ -177,7 +179,7 @@ def left(arena, t, tag, k, group, before, d):
 
 @kernel("words, words, int, words")
 def sizes(arena, handles, k, out):
-    """Writes how many rows partitions have, copies counted; 0 of handle 0. O(1) each."""
+    """Writes the number of rows of partitions, with copies; 0 for handle 0. O(1) each."""
     n = handles.size
     arena, handles, out = words(arena), words(handles), words(out)
     for i in range(n):
@@ -188,7 +190,7 @@ def sizes(arena, handles, k, out):
 
 @kernel("words, words, int, words, words, int, words")
 def align(arena, handles, k, shape, positions, up, scratch):
-    """Moves positions that are between copies of a row in front of them all, or (``up`` 1) behind. O(log n) each."""
+    """Moves positions between copies of a row before all of them, or (``up`` 1) after all of them. O(log n) each."""
     n = handles.size
     arena, handles, shape, positions, scratch = (
         words(arena), words(handles), words(shape), words(positions), words(scratch),
@@ -214,8 +216,8 @@ def numbered(arena, handles, k, shape, word, numbers, out):
 
 @kernel("words, words, int, words, words, int, words, words")
 def codes_at(arena, handles, k, shape, positions, column, scratch, out):
-    """Writes a column of the rows at ``positions`` (from 0, copies counted) of trees, NULL where there is none.
-    O(log n) each. ``scratch`` is for the sums before them."""
+    """Writes a column of the rows at ``positions`` (from 0, with copies) of trees, NULL if there is none. O(log n)
+    each. ``scratch``: room for the sums before them."""
     n = handles.size
     arena, handles, shape, positions = words(arena), words(handles), words(shape), words(positions)
     scratch, out = words(scratch), words(out)
@@ -230,10 +232,11 @@ def codes_at(arena, handles, k, shape, positions, column, scratch, out):
 @kernel("words, words, int, words, words, int, int, table, words")
 def scan(arena, handles, k, shape, cursor, offset, end, rows, weights):
     """Writes the rows of partitions at positions ``offset`` to ``end``, with their copies, partition by partition and
-    in order; their trees have no sums.
+    in order. Their trees have no sums.
 
-    ``cursor`` (int64[2]) is how far it got: partition and position, (0, ``offset``) at first. Returns the rows written;
-    all is done when the cursor is behind the last partition. O(log n) per partition, O(1) per row.
+    ``cursor`` (int64[2]): partition and position of the next row, initially (0, ``offset``). Returns the number of
+    written rows. All rows are written when the cursor is after the last partition. O(log n) per partition, O(1) per
+    row.
     """
     n, room = handles.size, weights.size
     arena, handles, shape, cursor = words(arena), words(handles), words(shape), words(cursor)
@@ -253,10 +256,10 @@ def scan(arena, handles, k, shape, cursor, offset, end, rows, weights):
 
 @kernel("words, words, int, words, words, words, words, words, table, table")
 def copied(arena, handles, k, shape, firsts, ends, starts, last, rows, heads):
-    """Writes the rows at positions ``firsts`` to ``ends`` of partitions, each copy by itself, from row ``starts`` of
-    ``rows`` (int64[width, n]) on; and into ``heads`` (int64[partitions, words]) the sums of what is before them.
-    O(log n + rows) each, less where ``firsts`` rise; the first one is the first copy of its row. ``last``: zeros (see
-    ``ordered_scan.leaves_at``)."""
+    """Writes the rows at positions ``firsts`` to ``ends`` of partitions, each copy separately, to ``rows``
+    (int64[width, n]) from row ``starts``; and the sums of the rows before them to ``heads`` (int64[partitions, words]).
+    O(log n + rows) each, less if ``firsts`` ascend. Each range must begin at the first copy of a row. ``last``: zeros
+    (see ``scan.leaves_at``)."""
     n, stride = handles.size, rows.shape[1]
     arena, handles, shape, firsts = words(arena), words(handles), words(shape), words(firsts)
     ends, starts, last, rows, heads = words(ends), words(starts), words(last), words(rows), words(heads)
@@ -286,8 +289,8 @@ def copied(arena, handles, k, shape, firsts, ends, starts, last, rows, heads):
 
 @kernel("words, int, words, words, words, words, words, words, bytes, words, words")
 def check(arena, k, spec, strides, shape, session, handles, values, octets, path, out):
-    """Writes how many different rows each tree has, by going over all of them; -1 if it is none (see
-    ``ordered_scan.sound``), or does not say rightly which rows open sessions. ``path`` has room for sums behind."""
+    """Writes the number of different rows of each tree, by scanning all of them; -1 if the tree is invalid (see
+    ``scan.sound``), or if a row is marked wrongly as opening a session. ``path`` has room for sums at its end."""
     n, columns = handles.size, spec.size // 4
     arena, spec, strides, shape = words(arena), constants(spec), constants(strides), words(shape)
     handles, values, octets, path, out = words(handles), words(values), words(octets), words(path), words(out)
@@ -301,8 +304,8 @@ def check(arena, k, spec, strides, shape, session, handles, values, octets, path
 
 @kernel("words, words, int, words, int, words, words")
 def codes_of(arena, handles, k, shape, column, path, out):
-    """Writes a column of all that the trees of partitions refer to, as far as there is room; returns how many codes
-    these are. O(rows)."""
+    """Writes a column of all rows and entries of the trees of partitions, as far as there is room. Returns the number
+    of codes. O(rows)."""
     n, room = handles.size, out.size
     arena, handles, shape, path, out = words(arena), words(handles), words(shape), words(path), words(out)
     m = 0
@@ -313,7 +316,7 @@ def codes_of(arena, handles, k, shape, column, path, out):
 
 @kernel("table, words, table")
 def running(rows, shape, out):
-    """Writes the sums of the first 0, 1, ... n of rows of numbers: ``out`` int64[n + 1, words]."""
+    """Writes the sums of the first 0, 1, ... n rows of numbers: ``out`` int64[n + 1, words]."""
     n = rows.shape[0]
     rows, shape, out = words(rows), words(shape), words(out)
     size = shape[1]
@@ -327,7 +330,8 @@ def running(rows, shape, out):
 
 @device
 def _add_difference(out, o, sums, i, j, n):
-    """Adds the number at ``sums[i]`` less that at ``sums[j]`` to one of ``out``, all of ``n`` limbs, in one pass."""
+    """Adds the difference of the numbers at ``sums[i]`` and ``sums[j]`` to ``out[o ...]``, all of ``n`` limbs, in one
+    pass."""
     over, lent = 0, 1
     for x in range(n):
         left, right, before = sums[i + x], ~sums[j + x], out[o + x]
@@ -342,8 +346,8 @@ def _add_difference(out, o, sums, i, j, n):
 
 @kernel("table, words, words, words, table")
 def between(sums, shape, starts, ends, out):
-    """Adds to numbers (``out`` int64[n, words]) those of the rows from ``starts`` to ``ends``: ``sums`` is what
-    ``running`` wrote."""
+    """Adds the sums of the rows from ``starts`` to ``ends`` to numbers (``out`` int64[n, words]). ``sums``: the output
+    of ``running``."""
     n = starts.size
     sums, shape, starts, ends, out = words(sums), words(shape), words(starts), words(ends), words(out)
     size = shape[1]
@@ -356,8 +360,8 @@ def between(sums, shape, starts, ends, out):
 
 @kernel("words, words, words, words, int, words")
 def sought(keys, firsts, ends, targets, behind, out):
-    """Writes per target the first place from ``firsts`` to ``ends`` of rising keys that is not before it, or that is
-    ``behind`` it (1). O(log n) each."""
+    """Writes per target the first position from ``firsts`` to ``ends`` of ascending keys whose key is at least the
+    target, or greater than it if ``behind`` is 1. O(log n) each."""
     n = targets.size
     keys, firsts, ends, targets, out = words(keys), words(firsts), words(ends), words(targets), words(out)
     for i in range(n):

@@ -1,18 +1,18 @@
 """Finds the rows that LAG, LEAD and similar functions pick: neighbours, filtered neighbours, ends of sessions.
 
 A pick is seven words: its kind, ``shift`` and ``count``, the ``word`` of the sums that counts the rows of its filter
-(-1: there is none), the column of the filter, and which of the outputs it has, from ``first`` to ``end``. An output is
-three words: the column that is read, the column that says what there is where no row is picked (-1: NULL), and the
-column that is written. A pick is, of the row at position p:
+(-1: no filter), the column of the filter, and its range of outputs, from ``first`` to ``end``. An output is three
+words: the column that is read, the column with the value if no row is picked (-1: NULL), and the column that is
+written. For the row at position p a pick is:
 
     BACK    of the rows up to position p - shift, the last but count - 1 that the filter has
     AHEAD   of the rows from position p + shift on, number count that the filter has
     START   the first row of its session
     END     the last row of its session
 
-Positions before the first row, or behind the last one, are those of that row where a shift leads away from p: a frame
-ends where its partition does. A session is known by its first row, which a word of the sums counts once, however many
-copies there are (see ``crown.stages.kernels.over.sessions``).
+If a shift leads away from p, positions before the first row, or after the last one, are those of that row, because a
+frame ends with its partition. A session is identified by its first row, which a word of the sums counts once, for any
+number of copies (see ``crown.stages.kernels.over.sessions``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def ahead(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
     """Finds the row with copy number ``count`` (from 1) of those that a word of the sums counts, from an entry on.
 
     The entry's first copy is at position ``at``. Returns the leaf and the entry, the position of its first copy, and
-    the number of the copy among its own; leaf 0 if there is none. O(log n), less where it is near.
+    the number of the copy within its row; leaf 0 if there is none. O(log n), less if it is near.
     """
     length = arena[leaf + LENGTH]
     begin = e
@@ -66,7 +66,7 @@ def ahead(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
 
 @device
 def back(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
-    """Does as ``ahead`` does, from an entry back; the copies of a row are numbered from its last one."""
+    """Does the same as ``ahead``, from an entry backwards. The copies of a row are numbered from its last one."""
     begin = e
     while True:
         there = arena[sums_at(arena, shape, leaf, e) + word]
@@ -90,7 +90,8 @@ def back(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
 
 @device
 def _at(arena, root, unsummed, leaf, e, copy, position, wanted, scratch):
-    """Returns the leaf, the entry and the copy at a position; the given ones are at another, perhaps near."""
+    """Returns the leaf, the entry and the copy at position ``wanted``. The given ones are at ``position``, which may be
+    near."""
     first = position - copy
     length = arena[leaf + LENGTH]
     while e > 0 and wanted < first:
@@ -106,7 +107,7 @@ def _at(arena, root, unsummed, leaf, e, copy, position, wanted, scratch):
 
 @device
 def _next(arena, leaf, e, copy):
-    """Returns the copy behind one; leaf 0 behind the last."""
+    """Returns the next copy; leaf 0 after the last one."""
     if copy + 1 < arena[leaf + HEAD + e]:
         return leaf, e, copy + 1
     leaf, e = here(arena, leaf, e + 1)
@@ -122,8 +123,8 @@ def reached(arena, k, shape, unsummed, picks, session, keys, changes, order, scr
     """Widens LOW and HIGH of the ``places`` of changes (see ``partitions.place``) to the positions whose picks they can
     change.
 
-    ``order``: the changes by partition and rank. A row that a filter does not have only moves others; one that it has
-    is picked up to the next ones that are there. O(log n) each.
+    ``order``: the changes by partition and rank. A row that a filter excludes only shifts other rows. A row that it
+    includes is picked up to the next included rows. O(log n) each.
     """
     n, some = order.size, picks.size // PICK
     arena, shape, unsummed, picks = words(arena), words(shape), words(unsummed), constants(picks)
@@ -135,7 +136,7 @@ def reached(arena, k, shape, unsummed, picks, session, keys, changes, order, scr
             _comings(arena, k, shape, unsummed, session, picks[p], keys, n, scratch, places)
             _goings(arena, k, shape, unsummed, session, picks[p], changes, order, n, scratch, places)
             continue
-        word, away = picks[p + 3], max(picks[p + 1], 0)  # away: where a row behind, or before, is not there
+        word, away = picks[p + 3], max(picks[p + 1], 0)  # away: if no row at the shifted position is present
         near = max(-picks[p + 1], 0)
         for i in range(n):
             rank = places[RANK * n + i]
@@ -155,7 +156,7 @@ def reached(arena, k, shape, unsummed, picks, session, keys, changes, order, scr
 
 @device
 def _edge(arena, k, shape, unsummed, picks, p, i, n, scratch, places):
-    """Returns up to which position a row of a filter can be picked."""
+    """Returns the position up to which a row of a filter can be picked."""
     root, rank, there = arena[places[HANDLE * n + i] + k], places[RANK * n + i], places[THERE * n + i]
     leaf, e, shift, word, count = places[LEAF * n + i], places[ENTRY * n + i], picks[p + 1], picks[p + 3], picks[p + 2]
     if picks[p] == BACK:
@@ -175,8 +176,8 @@ def _edge(arena, k, shape, unsummed, picks, p, i, n, scratch, places):
 
 @device
 def _comings(arena, k, shape, unsummed, session, kind, keys, n, scratch, places):
-    """Widens the places of rows that come: between two sessions, within the gap, they move the one behind (START), or
-    the one before (END). O(log n) each."""
+    """Widens the places of inserted rows. Between two sessions, within the gap, an inserted row moves the start of the
+    session after it (START), or the end of the one before it (END). O(log n) each."""
     for i in range(n):
         if places[HANDLE * n + i] == 0 or places[THERE * n + i] != 0:
             continue
@@ -197,10 +198,10 @@ def _comings(arena, k, shape, unsummed, session, kind, keys, n, scratch, places)
 
 @device
 def _goings(arena, k, shape, unsummed, session, kind, changes, order, n, scratch, places):
-    """Widens the places of rows that go, those that are one directly behind the other together.
+    """Widens the places of deleted rows, together for rows that are directly adjacent.
 
-    The rows behind are in another session if they have lost its first row, or the last one that is within the gap; the
-    rows before have another end (END) likewise. O(log n) each.
+    The rows after them are in another session if they have lost its first row, or the last row within the gap. The rows
+    before them have another end (END) for the same reasons. O(log n) each.
     """
     j = 0
     while j < n:
@@ -222,7 +223,7 @@ def _goings(arena, k, shape, unsummed, session, kind, changes, order, n, scratch
         leaf, e = before(arena, leaf, e)
         behind, entry = here(arena, places[LEAF * n + last], places[ENTRY * n + last] + 1)
         closing = behind == 0 or opens(arena, shape, session, behind, entry) == 1
-        if opening == 0 and not closing:  # in the midst of a session
+        if opening == 0 and not closing:  # inside a session
             since = time_of(arena, shape, session, leaf, e)
             if not apart(session, since, time_of(arena, shape, session, behind, entry)):
                 continue
@@ -237,13 +238,13 @@ def _goings(arena, k, shape, unsummed, session, kind, changes, order, n, scratch
 
 @device
 def _goes(changes, places, n, i):
-    """Returns True iff all copies of a row go."""
+    """Returns True iff all copies of a row are deleted."""
     return places[THERE * n + i] > 0 and places[THERE * n + i] + changes[i] <= 0
 
 
 @device
 def _end(arena, root, shape, unsummed, session, leaf, e, at, scratch):
-    """Returns the position behind the session of an entry, which is at a position."""
+    """Returns the position after the session of an entry at position ``at``."""
     at += arena[leaf + HEAD + e]
     leaf, e = here(arena, leaf, e + 1)
     if leaf == 0:
@@ -259,7 +260,7 @@ def _end(arena, root, shape, unsummed, session, leaf, e, at, scratch):
 @kernel("words, int, words, words, words, words, words, words, words, int, words, table")
 def picked(arena, k, shape, unsummed, picks, outputs, handles, lows, highs, shown, scratch, out):
     """Writes, for the rows at positions ``lows`` to ``highs`` of partitions one after the other, their first ``shown``
-    columns, and what functions pick. O(log n) each, O(1) per row that is near to what it picks."""
+    columns, and the picks of functions. O(log n) each, O(1) per row close to its pick."""
     n, room, some = handles.size, out.shape[1], picks.size // PICK
     arena, shape, unsummed, picks = words(arena), words(shape), words(unsummed), constants(picks)
     outputs, handles, lows = constants(outputs), words(handles), words(lows)
@@ -276,7 +277,7 @@ def picked(arena, k, shape, unsummed, picks, outputs, handles, lows, highs, show
 
 @device
 def pick_rows(arena, root, shape, unsummed, picks, some, outputs, low, rows, shown, x, room, scratch, out):
-    """Writes, for so many rows of a tree from position ``low`` on, what ``picked`` does, with ``some`` picks."""
+    """Does the same as ``picked`` for ``rows`` rows of a tree from position ``low``, with ``some`` picks."""
     leaf, e, copy = at_position(arena, root, unsummed, low, scratch, 0)
     arena[H_STEPS] += rows
     if shown > 0:
@@ -309,7 +310,7 @@ def _show(arena, shape, leaf, e, copy, rows, shown, x, room, out):
 
 @device
 def _write(arena, picks, p, outputs, seen, own, x, room, out):
-    """Writes the outputs of a pick that sees a row (0: none), for its ``own`` row."""
+    """Writes the outputs of a pick of row ``seen`` (0: none) for row ``own``."""
     for o in range(picks[p + 5], picks[p + 6], OUTPUT):
         value = NULL
         if seen != 0:
@@ -321,7 +322,8 @@ def _write(arena, picks, p, outputs, seen, own, x, room, out):
 
 @device
 def _by_place(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out):
-    """Writes what a pick without a filter has, for rows from an entry on: the cursor goes beside the row's."""
+    """Writes the outputs of a pick without a filter for rows from an entry on, with a second cursor at the picked
+    row."""
     size, last = total(arena, root), -2
     near, entry, number = leaf, e, copy
     for y in range(rows):
@@ -343,8 +345,8 @@ def _by_place(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, lo
 
 @device
 def _by_filter(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out):
-    """Writes what a pick below a filter has, for rows from an entry on: what is picked is looked for again only where a
-    row of the filter comes in, or goes out."""
+    """Writes the outputs of a pick with a filter for rows from an entry on. Searches for the picked row again only if a
+    row of the filter enters or leaves the range."""
     size, last, seen, kind, count, word = total(arena, root), -2, 0, picks[p], picks[p + 2], picks[p + 3]
     near, entry, number = leaf, e, copy
     for y in range(rows):
@@ -381,7 +383,7 @@ def _by_filter(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, l
 
 @device
 def _by_session(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out):
-    """Writes what the first or last rows of sessions have, for rows from an entry on."""
+    """Writes the outputs of the first or last rows of sessions for rows from an entry on."""
     seen, word = 0, picks[p + 3]
     for y in range(rows):
         opening = copy == 0 and arena[sums_at(arena, shape, leaf, e) + word] == 1

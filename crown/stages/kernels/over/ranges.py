@@ -1,5 +1,4 @@
-"""Rows of partitions in ranges of positions, each once with its copies (see
-``crown.stages.kernels.over.partitions``)."""
+"""Reads rows of partitions in ranges of positions, each once with its copies (see ``partitions``)."""
 
 from __future__ import annotations
 
@@ -14,11 +13,11 @@ from crown.stages.kernels.trees.scan import emit
 
 @kernel("words, words, int, words, words, words, words, table, words, words")
 def between(arena, handles, k, shape, firsts, ends, cursor, rows, weights, of):
-    """Writes the rows at positions ``firsts`` to ``ends`` (copies counted) of partitions whose trees are read without
-    sums, with their copies, and of which range each is.
+    """Writes the rows at positions ``firsts`` to ``ends`` (with copies) of partitions, without their sums, with their
+    copies, and the range of each row.
 
-    ``cursor`` (int64[2]) is how far it got: range, and rows of it, zeros at first. Returns the rows written; all is
-    done when the cursor is behind the last range. O(log n) per range, O(1) per row.
+    ``cursor`` (int64[2]): range, and written rows of it, initially zeros. Returns the number of written rows. All rows
+    are written when the cursor is after the last range. O(log n) per range, O(1) per row.
     """
     n, room = handles.size, weights.size
     arena, handles, shape, firsts = words(arena), words(handles), words(shape), words(firsts)
@@ -49,14 +48,14 @@ def holding(
     arena, low, high, keyed, k, low_spec, high_spec, low_mode, high_mode, strides, shape, levels, numbers, keys, codes,
     values, octets, path, cursor, rows, weights, of,
 ):  # fmt: skip
-    """Writes the bands that hold points, with their copies, and which point each holds.
+    """Writes the bands that contain points, with their copies, and the point that each contains.
 
-    ``low`` and ``high`` are tables of the same bands, by keys and split, in the order of either end; ``keys`` int64[k,
-    n] has room for the split, which is the last one; ``codes`` are the points, ``numbers`` rise as they do. A band lies
-    at the number between its ends that ends with the most zeros; ``levels`` are those that some band has. A point that
-    is below a split is below the high ends there, so only the low ones are compared; else the other way round.
-    ``cursor`` (int64[3]): point, level and rows of it that are done; all is done when it is behind the last point.
-    O(log n) per level where bands are, O(1) per band.
+    ``low`` and ``high``: tables of the same bands, by keys and split, in the order of their low and high ends. ``keys``
+    int64[k, n]: has room for the split, which is the last key. ``codes``: the points; ``numbers`` are in their order. A
+    band is stored at the number between its ends with the most trailing zeros; ``levels`` are the numbers of trailing
+    zeros that some band has. A point below a split is below the high ends of its bands, so only the low ends are
+    compared; otherwise only the high ends. ``cursor`` (int64[3]): point, level and written rows of it; all are written
+    when it is after the last point. O(log n) per level with bands, O(1) per band.
     """
     n, room, last = codes.size, weights.size, levels.size
     arena, keyed, low_spec, high_spec = words(arena), constants(keyed), constants(low_spec), constants(high_spec)
@@ -110,8 +109,7 @@ def holding(
 
 @kernel("words, words, words, table, table")
 def gather(of, signs, shape, sums, out):
-    """Adds numbers (``sums`` int64[n, words]), times their signs, to those of row ``of`` of ``out``; ``sums`` is
-    written over."""
+    """Adds numbers (``sums`` int64[n, words]), times their signs, to row ``of`` of ``out``. Overwrites ``sums``."""
     n = of.size
     of, signs, shape, sums, out = words(of), words(signs), words(shape), words(sums), words(out)
     size = shape[1]

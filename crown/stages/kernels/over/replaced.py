@@ -1,9 +1,9 @@
-"""Deltas of picked values: the stretches of rows that a batch affects, and one pass over them.
+"""Computes deltas of picked values: finds the stretches of rows that a batch affects, and replaces them in one pass.
 
-A stretch (``SPAN`` words) is of a partition: HANDLE, LOW and HIGH, between which positions its rows are before the
-batch; NEW_LOW and NEW_HIGH, where they are afterwards; and FIRST and END, which of the changes, by partition and rank,
-are in it. No two stretches meet, so each can be read, changed and read again before the next one is looked at: a leaf
-comes from memory once for all of that.
+A stretch (``SPAN`` words) belongs to a partition: HANDLE; LOW and HIGH, the range of its rows before the batch; NEW_LOW
+and NEW_HIGH, their range after it; and FIRST and END, the range of its changes, by partition and rank. Stretches do not
+overlap, so each is read, changed and read again before the next one. A leaf is loaded into the cache once for all
+three.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from crown.stages.kernels.trees.ordered import EXACT
 
 HANDLE, LOW, HIGH, NEW_LOW, NEW_HIGH, FIRST, END = 0, 1, 2, 3, 4, 5, 6
 SPAN = 7
-_AHEAD = 16  # stretches whose leaves are on their way
+_AHEAD = 16  # number of stretches whose leaves are prefetched
 
 
 @kernel("words, words, table, table")
 def joined(order, changes, places, out):
-    """Writes the stretches of rows that changes reach, those that meet as one, by partition and position. Returns how
-    many they are.
+    """Writes the stretches of rows that changes affect, by partition and position, with overlapping ones merged.
+    Returns their number.
 
-    ``order``: the changes by partition and rank; every interval has its change's rank in it (``places``: see
-    ``partitions.place``). Those of handle 0, which are the first, are left out. O(changes).
+    ``order``: the changes by partition and rank. Every interval contains its change's rank (``places``: see
+    ``partitions.place``). Changes of handle 0, which come first, are left out. O(changes).
     """
     n, room = order.size, out.shape[1]
     order, changes, places, out = words(order), words(changes), words(places), words(out)
@@ -63,8 +63,8 @@ def joined(order, changes, places, out):
 
 @device
 def _coming(arena, t, keyed, k, size, keys, spans, m, c, leaves):
-    """Fetches what stretch ``c`` lies in, if there is one: slot, partition, and ``size`` words of the leaf of its first
-    change."""
+    """Prefetches the memory of stretch ``c``, if there is one: slot, partition, and ``size`` words of the leaf of its
+    first change."""
     if c < m:
         i = spans[FIRST * m + c]
         prefetch(arena, slot_of(arena, t, hash_key(arena, keyed, 0, k, keys, i)))
@@ -81,13 +81,13 @@ def replaced(
     arena, t, keyed, k, spec, strides, shape, unsummed, session, picks, outputs, shown, keys, changes, sums, spans,
     leaves, values, octets, path, progress, done, out,
 ):  # fmt: skip
-    """Makes changes of rows (see ``partitions.change``), which are sorted by partition and rank, stretch by stretch;
-    writes before and after each what is in it: rows with what functions pick, and in the last row of ``out`` -1 for
-    those before and 1 for those after.
+    """Applies changes of rows (see ``partitions.change``), sorted by partition and rank, stretch by stretch. Writes the
+    contents of each stretch before and after its changes: rows with the picks of functions, and in the last row of
+    ``out`` -1 for old rows and 1 for new ones.
 
-    The first changes, those of no stretch, are of partitions that are not there yet; of these nothing is written.
-    ``leaves``: where each change's row was found. ``progress`` (int64[2], 0 at first): stretches that are done, and
-    rows that are written. ``done`` and what is returned: as ``change`` has it. O(log n) per change and per such row.
+    The first changes, which are in no stretch, belong to missing partitions; nothing is written for them. ``leaves``:
+    the leaf of each change's row. ``progress`` (int64[2], initially 0): finished stretches, and written rows. ``done``
+    and the result: as in ``change``. O(log n) per change and per written row.
     """
     n, m, room, columns = changes.size, spans.shape[1], out.shape[1], spec.size // 4
     sign, some = out.shape[0] - 1, picks.size // PICK
@@ -117,7 +117,7 @@ def replaced(
         _coming(arena, t, keyed, k, size, keys, spans, m, c + _AHEAD, leaves)
         first, low = spans[FIRST * m + c], spans[NEW_LOW * m + c]
         old, new = spans[HIGH * m + c] - spans[LOW * m + c], spans[NEW_HIGH * m + c] - low
-        if i == first and old > 0:  # what is before it has been changed
+        if i == first and old > 0:  # all changes before it are done
             group = find(arena, t, hash_key(arena, keyed, 0, k, keys, first), keyed, 0, k, keys, first)
             pick_rows(
                 arena, arena[group + k], shape, unsummed, picks, some, outputs, low, old, shown, x, room, path, out

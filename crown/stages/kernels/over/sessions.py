@@ -1,10 +1,10 @@
-"""Sessions in ordered trees: rows that follow each other, each within a gap of the one before; and peers likewise.
+"""Sessions in ordered trees: consecutive rows, each within a gap of the one before; and peers in the same way.
 
-``session`` (int64[3]) says what makes them: the column of the time, which the order goes by first and which is never
-NULL; the gap; and the word of the sums that counts rows that open a session, once however many copies there are. The
-word is -1 where no function asks for sessions. The column is -1 where the rows of a session are peers, which have the
-same values in the first columns of the order: the gap is how many these are. A row opens a session by what is before
-it: so a change of rows changes the word of the row behind them, too.
+``session`` (int64[3]) defines them: the column of the time, which is the first column of the order and never NULL; the
+gap; and the word of the sums that counts rows which open a session, once for any number of copies. The word is -1 if no
+function needs sessions. The column is -1 if the rows of a session are peers, which have the same values in the first
+columns of the order; the gap is then the number of these columns. Whether a row opens a session depends on the row
+before it, so a change of a row also changes the word of the next row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COLUMN, GAP, WORD = 0, 1, 2
 
 @device
 def before(arena, leaf, e):
-    """Returns the entry before one, as a leaf and a place; leaf 0 before the first."""
+    """Returns the entry before an entry, as a leaf and an index; leaf 0 before the first."""
     if leaf == 0 or e > 0:
         return leaf, e - 1
     leaf = arena[leaf + BACK]
@@ -35,14 +35,14 @@ def time_of(arena, shape, session, leaf, e):
 
 @device
 def apart(session, earlier, later):
-    """Returns True iff between two times lies more than the gap; their difference may be more than a word."""
+    """Returns True iff two times differ by more than the gap. Their difference may exceed a word."""
     difference = minus(later, earlier)
     return difference < 0 or difference > session[GAP]
 
 
 @device
 def _parted(arena, shape, spec, session, leaf, e, behind, entry):
-    """Returns True iff two entries, one directly behind the other, are of different sessions."""
+    """Returns True iff two adjacent entries are in different sessions."""
     row, other = row_at(arena, shape, leaf, e), row_at(arena, shape, behind, entry)
     if session[COLUMN] < 0:
         return not same(arena, spec, session[GAP], row, other)
@@ -51,7 +51,7 @@ def _parted(arena, shape, spec, session, leaf, e, behind, entry):
 
 @device
 def _parts(arena, shape, spec, session, keys, strides, i, leaf, e, behind):
-    """Returns True iff row ``i`` is of another session than the entry directly ``behind`` it, or directly before it."""
+    """Returns True iff row ``i`` is in another session than the entry directly ``behind`` it, or directly before it."""
     row = row_at(arena, shape, leaf, e)
     if session[COLUMN] < 0:
         other = False
@@ -70,8 +70,8 @@ def opens(arena, shape, session, leaf, e):
 
 @device
 def _tell(arena, root, shape, session, path, e, opening):
-    """Makes the entry at place ``e`` of a path's leaf, which may be the first one of the next leaf, open a session or
-    not. O(log n)."""
+    """Makes entry ``e`` of a path's leaf, which may be the first one of the next leaf, open a session or not. O(log
+    n)."""
     depth = arena[root + LEVEL]
     leaf, place = here(arena, path[2 * depth], e)
     if leaf == 0:
@@ -81,7 +81,7 @@ def _tell(arena, root, shape, session, path, e, opening):
         return
     arena[sums_at(arena, shape, leaf, place) + session[WORD]] += d
     level = depth - 1
-    if leaf != path[2 * depth]:  # the way to the next leaf leaves the path
+    if leaf != path[2 * depth]:  # the path to the next leaf branches off
         while path[2 * level + 1] + 1 == arena[path[2 * level] + LENGTH]:
             level -= 1
         node = path[2 * level]
@@ -99,9 +99,9 @@ def _tell(arena, root, shape, session, path, e, opening):
 
 @device
 def opened(arena, root, shape, spec, session, keys, strides, i, there, change, path):
-    """Returns by how much the change of the copies of row ``i`` changes its word, and changes that of the row behind.
+    """Returns the change of the word of row ``i`` if its copies change, and updates the word of the next row.
 
-    ``path`` leads to the row, which is there so many times before. O(log n).
+    ``path`` leads to the row, which has ``there`` copies before the change. O(log n).
     """
     if there > 0 and there + change > 0:
         return 0
@@ -127,7 +127,7 @@ def opened(arena, root, shape, spec, session, keys, strides, i, there, change, p
 
 @device
 def told(arena, root, shape, spec, session):
-    """Returns True iff every row of a tree says rightly whether it opens a session. O(n)."""
+    """Returns True iff every row of a tree is marked correctly as opening a session or not. O(n)."""
     leaf = leftmost(arena, shape, root)
     first, place = 0, 0
     while leaf != 0:

@@ -1,9 +1,9 @@
-"""The rows of ordered trees that a running sum selects: those for which it is below a bound, or is not.
+"""Selects the rows of ordered trees whose running sum is below a bound, or is not.
 
-A child says what its rows add, and what those of them add that are below 0. So the sums of the rows up to each of its
-own lie between two numbers: with all that is below 0 and nothing else, and with all that is above. A child that lies
-on one side of the bound with both is taken, or left out, as a whole; the others are looked at. Where no row is below 0
-sums rise, and that is one child of each level: the way to the bound.
+A child has the sum of its rows, and the sum of its negative addends. So the running sums up to each of its rows are
+between two numbers: with only the negative addends, and with only the others. A child with both numbers on one side of
+the bound is selected, or excluded, as a whole; other children are opened. Without negative addends the sums ascend, and
+only one child of each level is opened: the path to the bound.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from crown.stages.kernels.trees.nodes import HEAD, LENGTH, LEVEL, child_at, row_
 
 SUM, SUM_LIMBS, COUNT, FALL, FALL_LIMBS, BOUND, BOUND_LIMBS, BOUNDS = 0, 1, 2, 3, 4, 5, 6, 7
 BOUND_COLUMN, LIMBS, UNITS, BOUND_UNITS, EQUAL, BELOW, INCLUSIVE, ZERO_OF_NONE = 8, 9, 10, 11, 12, 13, 14, 15
-"""Words of a rule: where the sums of a tree have the sum of all rows and its limbs, how many rows have a value, the sum
-of those below 0 and its limbs, the sum of the bounds, of which there is one, its limbs, and how many there are; the
-column that is NULL but in the row with the bound; limbs enough for all of these, in equal units; how many of these a
-unit of the sums is, and one of the bounds. The flags: a sum that equals the bound
-is below it; rows are selected that are below it; a row's own value is added; a sum of nothing is 0, not NULL."""
+"""Words of a rule: the positions in the sums of a tree of the sum of all rows and its limbs, the number of rows with a
+value, the sum of negative addends and its limbs, the sum of the bounds (there is one), its limbs, and their number; the
+column that is NULL except in the row of the bound; enough limbs for all of these in equal units; the factors that
+convert the sums, and the bound, to equal units. Flags: a sum equal to the bound counts as below it; rows below it are
+selected; a row's own value is included; the sum of no values is 0, not NULL."""
 OUT, IN, OPEN = 0, 1, 2
 
 
 @device
 def _load(arena, at, m, numbers, o, limbs, units):
-    """Writes a number of ``m`` limbs, in equal units, to ``numbers[o ...]``."""
+    """Writes a number of ``m`` limbs, converted to equal units, to ``numbers[o ...]``."""
     extend(numbers, o, limbs, arena, at, m)
     if units != 1:
         multiply_word(numbers, o, limbs, units)
@@ -35,7 +35,8 @@ def _load(arena, at, m, numbers, o, limbs, units):
 
 @device
 def _begin(arena, root, shape, rule, numbers):
-    """Writes what is left of nothing after the bound is taken away; returns False iff there is no bound."""
+    """Writes the negative bound, the initial difference of the sum and the bound. Returns False iff there is no
+    bound."""
     limbs, bounds = rule[LIMBS], ZERO
     clear(numbers, 0, limbs)
     for e in range(arena[root + LENGTH]):
@@ -53,8 +54,8 @@ def _begin(arena, root, shape, rule, numbers):
 
 @device
 def _row(arena, shape, rule, node, e, at, seen, numbers):
-    """Returns whether a row is IN or OUT; ``seen``: how many values were added up before it, to what ``numbers`` begin
-    with."""
+    """Returns whether a row is IN or OUT. ``seen``: the number of values before it, whose sum is at the beginning of
+    ``numbers``."""
     if arena[row_at(arena, shape, node, e) + rule[BOUND_COLUMN]] != NULL:
         return OUT
     limbs, sign = rule[LIMBS], numbers[rule[LIMBS] - 1]
@@ -70,7 +71,7 @@ def _row(arena, shape, rule, node, e, at, seen, numbers):
 
 @device
 def _child(arena, rule, at, seen, numbers):
-    """Returns whether all rows of a child are IN or OUT, or each may be either (OPEN)."""
+    """Returns IN or OUT if it holds for all rows of a child, else OPEN."""
     if arena[at + rule[BOUNDS]] != 0:
         return OPEN
     if seen == 0 and rule[ZERO_OF_NONE] == 0:
@@ -93,10 +94,10 @@ def _child(arena, rule, at, seen, numbers):
 
 @kernel("words, words, int, words, words, words, words, table")
 def selected(arena, handles, k, shape, rule, path, numbers, runs):
-    """Writes where the rows are that a rule selects: the number of the tree, and from which position to which one, as
-    far as there is room in ``runs`` (int64[n, 3]); returns how many runs there are. No two of them meet.
+    """Writes the runs of rows that a rule selects, as far as there is room in ``runs`` (int64[n, 3]): the number of the
+    tree, and the range of positions. Returns the number of runs. Runs do not touch.
 
-    ``numbers`` has room for four numbers. O(log n) per run where few sums rise and fall around the bound.
+    ``numbers``: room for four numbers. O(log n) per run if few sums cross the bound.
     """
     n, room = handles.size, runs.shape[0]
     arena, handles, shape, rule = words(arena), words(handles), words(shape), constants(rule)

@@ -11,16 +11,16 @@ from crown.stages.kernels.trees.ordered import BEHIND, FIRST, compare, locate, t
 from crown.stages.kernels.trees.scan import here
 
 HANDLE, LOW, HIGH, BEGIN, END, SIZE = 0, 1, 2, 3, 4, 5
-SURVEY = 6  # words of what is said of a row
+SURVEY = 6  # words of the survey of a row
 
 
 @kernel("words, int, words, int, words, int, int, words, words, table, words, bytes, words, table")
 def survey(arena, t, keyed, k, spec, told, peers, strides, shape, keys, values, octets, path, out):
-    """Writes per row the HANDLE of its partition (0: it is not there, and all else is 0), from LOW to HIGH the
-    positions of the rows that are the same by the first ``told`` columns of the order, from BEGIN to END those of its
-    peers, which are the same by the first ``peers`` columns, no more than that; and the SIZE of the partition.
+    """Writes per row the HANDLE of its partition (0 if there is none; all else is then 0); the range LOW to HIGH of the
+    rows that equal it in the first ``told`` columns of the order; the range BEGIN to END of its peers, which equal it
+    in the first ``peers`` columns, of which there are at most ``told``; and the SIZE of the partition.
 
-    O(log n) per row: one way down where only the row itself is like it.
+    O(log n) per row: one descent if only the row itself matches.
     """
     n = out.shape[1]
     arena, keyed, spec, strides, shape = (
@@ -67,7 +67,7 @@ def survey(arena, t, keyed, k, spec, told, peers, strides, shape, keys, values, 
 
 @device
 def _like(arena, shape, leaf, e, by, spec, columns, keys, strides, i, values, octets):
-    """Returns whether the entry at a place, or the one before it (``by`` -1), is the same as a row by some columns."""
+    """Returns True if an entry, or the one before it (``by`` -1), equals a row in the first ``columns`` columns."""
     if by == 0:
         leaf, e = here(arena, leaf, e)
     elif e > 0:

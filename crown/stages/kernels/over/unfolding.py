@@ -1,11 +1,11 @@
-"""Pieces of partitions as rows: the values of running functions as they are, and moved by what comes to them.
+"""Expands pieces of partitions to rows: the old values of running functions, and the new ones.
 
-A function is six words: its kind; 1 if what it reads ends at the last peer of the row, 0 if at the row itself; the word
-of the sums that counts what it reads; the first of the two words of its sum; the column that it sums up; and the
-greatest number that it may be, which is as far from 0 as the least one. A number, or a rank, has no words of sums.
+A function is six words: its kind; 1 if it includes the peers of the row, 0 if it ends at the row itself; the word of
+the sums that counts its rows; the first of the two words of its sum; the column that it sums; and the largest absolute
+value of its result. A number, or a rank, has no words of sums.
 
-Per piece and function ``moved`` has three words: what comes to its number, its rank or its count, and the two limbs of
-what comes to its sum.
+Per piece and function ``moved`` has three words: the change of its number, its rank or its count, and the two limbs of
+the change of its sum.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ def unfold(
     arena, handles, k, shape, spec, order, functions, strides, lows, highs, moved, values, octets, path, last, heads,
     scratch, told, out, weights,
 ):  # fmt: skip
-    """Writes the rows at positions ``lows`` to ``highs`` of partitions with the values of functions, as rows that go,
-    and the same with what these will be, as rows that come; rows whose values stay are left out.
+    """Writes the rows at positions ``lows`` to ``highs`` of partitions with the old values of functions, as deletes,
+    and with the new values, as inserts. Leaves out rows whose values do not change.
 
-    ``told`` (int64[TOLD]): where in ``out`` (int64[columns, n]) the next row that goes is written (OLD), and the next
-    one that comes (NEW); if NEW is -1, nothing comes, and all rows are written. Becomes where it ended. APART becomes 1
-    if copies of a row were written apart: some row can then both go and come; NULLS if a NULL was written. REFUSED
-    becomes the function of a sum that leaves its type, whose count and limbs follow; what is written means nothing
-    then.
+    ``told`` (int64[TOLD]): the next positions of a delete (OLD) and of an insert (NEW) in ``out`` (int64[columns, n]);
+    if NEW is -1, there are no inserts, and all rows are written. Receives the final positions. APART becomes 1 if
+    copies of a row were written separately, so that a row can be both deleted and inserted; NULLS if a NULL was
+    written. REFUSED receives the function of a sum that leaves its type, and the following words its count and limbs;
+    the output is then invalid.
 
-    The first ``order`` columns of ``spec`` make peers; a piece is whole groups of them, or lies in one. ``strides``: 0,
-    1, 2, ... ; ``last`` and ``heads`` (int64[pieces, words]) are zeros (see ``ordered_scan.leaves_at``); ``scratch``
-    has room for sums, and STATE words per function. O(log n) per piece, less where they rise, O(1) per row.
+    The first ``order`` columns of ``spec`` define peers. A piece consists of whole groups of peers, or is within one.
+    ``strides``: 0, 1, 2, ... ``last`` and ``heads`` (int64[pieces, words]): zeros (see ``scan.leaves_at``).
+    ``scratch``: room for sums, and STATE words per function. O(log n) per piece, less if they ascend, O(1) per row.
     """
     n, room, some, shown = handles.size, weights.size, functions.size // FUNCTION, out.shape[0]
     arena, handles, shape, spec = words(arena), words(handles), words(shape), constants(spec)
@@ -160,8 +160,8 @@ def _follows_peer(arena, shape, spec, order, leaf, e):
 
 @device
 def _past_peers(arena, shape, spec, order, leaf, e, at, sums):
-    """Returns the position behind the peers of an entry, which is at a position, and True, and adds their sums to
-    ``sums``; False where the peers go on in the next leaf."""
+    """Returns the position after the peers of an entry at position ``at``, and True, and adds their sums to ``sums``.
+    Returns False if the peers continue in the next leaf."""
     row, place = row_at(arena, shape, leaf, e), e
     while place < arena[leaf + LENGTH] and same(arena, spec, order, row, row_at(arena, shape, leaf, place)):
         add_sums(shape, sums, 0, arena, sums_at(arena, shape, leaf, place))
@@ -181,7 +181,7 @@ def _take(functions, p, scratch, t, end):
 
 @device
 def _asks(functions, some, kind):
-    """Returns True iff some function asks for peers: a rank, or (COUNT) a count or sum up to the last of them."""
+    """Returns True iff some function needs peers: a rank, or (COUNT) a count or sum up to the last peer."""
     for p in range(0, some * FUNCTION, FUNCTION):
         if functions[p + PEERS] == 1 and (functions[p] == RANK) == (kind == RANK):
             return True
@@ -190,7 +190,7 @@ def _asks(functions, some, kind):
 
 @device
 def _differ(arena, shape, functions, some, leaf, e):
-    """Returns True iff a function does not have the same value for all copies of an entry's row."""
+    """Returns True iff some function has different values for the copies of an entry's row."""
     row, entry = row_at(arena, shape, leaf, e), sums_at(arena, shape, leaf, e)
     for p in range(0, some * FUNCTION, FUNCTION):
         kind = functions[p]
@@ -202,7 +202,7 @@ def _differ(arena, shape, functions, some, leaf, e):
 
 @device
 def _moves(functions, some, moved, q, scratch, state):
-    """Returns True iff a function moves in all rows to come of a piece: a sum may be NULL in some."""
+    """Returns True iff some function changes in all remaining rows of a piece. A sum may be NULL in some."""
     for f in range(some):
         p, t = f * FUNCTION, state + f * STATE
         if functions[p] != SUM:
@@ -216,7 +216,7 @@ def _moves(functions, some, moved, q, scratch, state):
 
 @device
 def _changes(out, shown, some, room, a, b):
-    """Returns True iff a function is not what it was."""
+    """Returns True iff the value of some function changes."""
     changed = False
     for column in range(shown * room, (shown + some) * room, room):
         changed |= out[column + a] != out[column + b]

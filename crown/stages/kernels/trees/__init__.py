@@ -1,1 +1,1 @@
-"""Ordered trees of rows, with exact sums at every child."""
+"""Ordered trees of rows, with exact sums for every child."""

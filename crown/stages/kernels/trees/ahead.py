@@ -1,4 +1,4 @@
-"""Walks ordered trees for the next rows of a batch together, so that their cache misses overlap."""
+"""Descends ordered trees for the next rows of a batch together, so that their cache misses overlap."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from crown.kernels.tables import LOW32, find, hash_key, slot_of
 from crown.stages.kernels.trees.nodes import LEVEL, child_at, full, node_words
 from crown.stages.kernels.trees.ordered import DEPTH, copies_before, search
 
-AHEAD = 16  # rows whose ways are gone together
-ROOM = 3 * AHEAD  # words that are kept of them
+AHEAD = 16  # rows whose descents are interleaved
+ROOM = 3 * AHEAD  # words that are stored for them
 
 
 @device
 def _approach(arena, shape, spec, columns, mode, keys, strides, first, n, values, octets, path):
-    """Goes down the ways to ``n`` rows from row ``first`` on, AHEAD of them at most, in their trees together, level by
-    level, so that the misses of one are waited for with those of the others; their leaves are fetched.
+    """Descends to ``n`` rows from row ``first``, at most AHEAD, in their trees together, level by level, so that their
+    cache misses overlap. Prefetches their leaves.
 
-    What is kept of a row, for those who read: its leaf, at first its root, 0 of none, from ``_kept_at`` on; how many
-    copies are before the leaf, AHEAD words behind; and the partition, as many behind again.
+    Stores for each row, for readers: from ``_kept_at``, its leaf (initially its root, 0 for none); AHEAD words later,
+    the number of copies before the leaf; and AHEAD words after that, the partition.
     """
     at, line, steps = _kept_at(shape), node_words(shape, full(shape, 0), 0), 0
     for j in range(n):
@@ -46,14 +46,14 @@ def _approach(arena, shape, spec, columns, mode, keys, strides, first, n, values
 
 @device
 def _kept_at(shape):
-    """Returns where what is kept of the ways lies."""
+    """Returns the position of the stored words."""
     return 2 * DEPTH + shape[1]
 
 
 @device
 def arrived(arena, shape, spec, columns, mode, keys, strides, i, first, values, octets, path):
-    """Returns of row ``i`` what ``near_handles`` or ``near_keys`` has kept of the rows from ``first`` on, while no tree
-    was changed: partition, leaf and entry, found, copies before it (see ``ordered.locate``). O(1)."""
+    """Returns, for row ``i``, the result that ``near_handles`` or ``near_keys`` stored for the rows from ``first``, if
+    no tree was changed since: partition, leaf and entry, found, copies before it (see ``ordered.locate``). O(1)."""
     at = _kept_at(shape) + i - first
     leaf, rank = path[at], path[at + AHEAD]
     found, e = False, 0
@@ -66,8 +66,8 @@ def arrived(arena, shape, spec, columns, mode, keys, strides, i, first, values, 
 
 @device
 def near_handles(arena, handles, k, spec, columns, mode, strides, shape, keys, i, n, values, octets, path):
-    """Goes the ways to the coming rows, from row ``i`` on, in partitions that are known; 0 is none. Returns the
-    first row to which it has not gone."""
+    """Descends to the next rows, from row ``i``, in known partitions (0 for none). Returns the first row that was not
+    visited."""
     end, at = min(n, i + AHEAD), _kept_at(shape) - i
     for j in range(i, end):
         path[at + j], path[at + 2 * AHEAD + j] = 0, handles[j]
@@ -82,7 +82,7 @@ def near_handles(arena, handles, k, spec, columns, mode, strides, shape, keys, i
 
 @device
 def near_keys(arena, t, keyed, k, spec, columns, mode, strides, shape, keys, i, n, values, octets, path):
-    """Does as ``near_handles`` does where partitions are not known, and are looked up by their keys."""
+    """Does the same as ``near_handles`` for unknown partitions, which are looked up by their keys."""
     end, at = min(n, i + AHEAD), _kept_at(shape) - i
     for j in range(i, end):
         path[at + j] = hash_key(arena, keyed, 0, k, keys, j)

@@ -1,5 +1,4 @@
-"""Rows of ordered trees by a word of which every child has the greatest (see
-``crown.stages.kernels.trees.ordered``)."""
+"""Searches rows of ordered trees by a word whose maximum every child has (see ``ordered``)."""
 
 from __future__ import annotations
 
@@ -12,10 +11,11 @@ from crown.stages.kernels.trees.ordered import total
 
 @device
 def _near(arena, root, shape, word, start, least, forward):
-    """Returns how many rows lie before the first one, of those that ``start`` rows lie before, whose word is not below
-    ``least``: counted from the first row on, or from the last one back. The size of the tree if there is none."""
+    """Returns the number of rows before the first row whose word is at least ``least``, among the rows after the first
+    ``start`` ones; counted from the first row, or backwards from the last one. Returns the size of the tree if there is
+    none."""
     node, at, steps, found = root, 0, 0, -1
-    other, there = 0, 0  # the nearest child that has one, and what lies before it
+    other, there = 0, 0  # the nearest child with such a row, and the number of rows before it
     while node != 0 and found < 0:
         level, length = arena[node + LEVEL], arena[node + LENGTH]
         below, started = 0, 0
@@ -42,8 +42,8 @@ def _near(arena, root, shape, word, start, least, forward):
 
 @kernel("words, words, int, words, int, words, words, words")
 def ahead(arena, handles, k, shape, word, positions, least, out):
-    """Writes the position of the first row of trees, from ``positions`` on, whose word is not below ``least``; the size
-    of the tree if there is none. O(log n) each."""
+    """Writes the position of the first row of trees, from ``positions``, whose word is at least ``least``; the size of
+    the tree if there is none. O(log n) each."""
     n = handles.size
     arena, handles, shape, positions = words(arena), words(handles), words(shape), words(positions)
     least, out = words(least), words(out)
@@ -53,7 +53,7 @@ def ahead(arena, handles, k, shape, word, positions, least, out):
 
 @kernel("words, words, int, words, int, words, words, words")
 def back(arena, handles, k, shape, word, positions, least, out):
-    """Writes the position behind the last row of trees, before ``positions``, whose word is not below ``least``; 0 if
+    """Writes the position after the last row of trees, before ``positions``, whose word is at least ``least``; 0 if
     there is none. O(log n) each."""
     n = handles.size
     arena, handles, shape, positions = words(arena), words(handles), words(shape), words(positions)
@@ -66,7 +66,7 @@ def back(arena, handles, k, shape, word, positions, least, out):
 
 @kernel("words, words, int, words, int, words, words")
 def rest(arena, handles, k, shape, word, positions, out):
-    """Writes the greatest word of the rows of trees from ``positions`` on; 0 if there is none. O(log n) each."""
+    """Writes the maximum of a word over the rows of trees from ``positions``; 0 if there are none. O(log n) each."""
     n = handles.size
     arena, handles, shape, positions, out = words(arena), words(handles), words(shape), words(positions), words(out)
     for i in range(n):

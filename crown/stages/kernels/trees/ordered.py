@@ -1,14 +1,14 @@
-"""Ordered bags of rows: a B+-tree per group, with copies and exact sums at every child (nodes: see
-``crown.stages.kernels.trees.nodes``).
+"""Ordered bags of rows: a B+-tree per group, with copies and exact sums for every child (see ``nodes`` for its nodes).
 
-What a child's entry says as its row may be gone: deletes do not change it. The first child's says nothing.
+The row in a child's entry may have been deleted: deletes do not change it. The row in the first child's entry has no
+meaning.
 
-``spec`` (int64[4 * columns]) is the order: per column its position, how its values are compared (see
-``crown.stages.kernels.trees.orders``), 1 if it falls, 1 if its NULLs come last. An order of all columns makes rows that
-compare equal the same row. The row that is looked for is ``keys[strides[c] + i]`` for column ``c``.
+``spec`` (int64[4 * columns]) is the order: per column its position, the comparison of its values (see
+``crown.stages.kernels.trees.orders``), 1 if it is descending, 1 if its NULLs come last. If an order has all columns,
+rows that compare equal are the same row. The searched row is ``keys[strides[c] + i]`` for column ``c``.
 
-Two nodes that lie side by side below one parent become one when a delete leaves them half of one node's room, so that a
-tree has at most a constant number of words per row, whatever was deleted.
+Two adjacent nodes below one parent are merged when a delete leaves them with at most half of one node's room in total.
+So a tree has at most a constant number of words per row, whatever was deleted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from crown.stages.kernels.trees.nodes import (
 from crown.stages.kernels.trees.orders import BY_WORD, less
 
 DEPTH = 24  # levels: more than 2^31 rows can make
-EXACT, FIRST, BEHIND = 0, 1, 2  # what is looked for: a row; the first place of rows that compare equal; behind them
+EXACT, FIRST, BEHIND = 0, 1, 2  # search for a row; for the first position of equal rows; for the position after them
 
 
 @device
@@ -57,8 +57,8 @@ def _free(arena, shape, node):
 
 @device
 def compare(arena, at, spec, columns, keys, strides, i, values, octets):
-    """Returns -1, 0 or 1: by the first ``columns`` of an order the row sorts before the one at ``at``, is the same, or
-    sorts after it."""
+    """Compares the row with the one at ``at`` by the first ``columns`` of an order. Returns -1 if it sorts before it, 0
+    if they are equal, 1 if it sorts after it."""
     for s in range(columns):
         c = spec[4 * s]
         a, b = keys[strides[c] + i], arena[at + c]
@@ -85,7 +85,7 @@ def same(arena, spec, columns, at, other):
 
 @device
 def search(arena, shape, node, spec, columns, mode, keys, strides, i, values, octets):
-    """Finds the place of a row in a node: (found, place, entries looked at), as ``locate`` does."""
+    """Finds the position of a row in a node. Returns (found, index, entries read), as ``locate`` does."""
     inner = arena[node + LEVEL] > 0
     low, high, steps, found = (1 if inner else 0), arena[node + LENGTH], 0, False
     if columns > 0 and spec[1] == BY_WORD and spec[2] == spec[3]:  # in the order of words, or of their complements
@@ -133,7 +133,7 @@ def _not_before(arena, at, width, low, high, value, flip):
 
 @device
 def copies_before(arena, node, e):
-    """Returns how many copies the entries of a node before one have."""
+    """Returns the number of copies of the entries of a node before entry ``e``."""
     n = 0
     for c in range(node + HEAD, node + HEAD + e):
         n += arena[c]
@@ -142,10 +142,11 @@ def copies_before(arena, node, e):
 
 @device
 def locate(arena, root, shape, spec, columns, mode, keys, strides, i, values, octets, path):
-    """Finds the place of a row by the first ``columns`` of an order: (found, copies before it, entries looked at).
+    """Finds the position of a row by the first ``columns`` of an order. Returns (found, copies before it, entries
+    read).
 
-    ``path`` (int64[2 * DEPTH]) becomes the nodes on the way, from the root on, each with the place in it; in the leaf
-    it is that of the first entry that is not before the row. ``found`` only in mode EXACT. O(log n).
+    ``path`` (int64[2 * DEPTH]) receives the nodes on the path, from the root, each with the index in it; in the leaf it
+    is that of the first entry that is not before the row. ``found`` only in mode EXACT. O(log n).
     """
     node, depth, rank, steps = root, 0, 0, 0
     while node != 0:
@@ -164,7 +165,7 @@ def locate(arena, root, shape, spec, columns, mode, keys, strides, i, values, oc
 
 @device
 def total(arena, root):
-    """Copies of all rows of a tree. O(1)."""
+    """Returns the copies of all rows of a tree. O(1)."""
     n = 0
     if root != 0:
         for e in range(root + HEAD, root + HEAD + arena[root + LENGTH]):
@@ -181,7 +182,7 @@ def _add_entry(arena, shape, node, e, copies, sums, s):
 
 @device
 def _move(arena, shape, node, e, other, o, n):
-    """Moves ``n`` entries from place ``e`` of a node to place ``o`` of another of its level, or of itself."""
+    """Moves ``n`` entries from index ``e`` of a node to index ``o`` of another node of its level, or of itself."""
     width, k = shape[0], shape[1]
     parts = 3 + (1 if arena[node + LEVEL] > 0 else 0)
     for part in range(parts):
@@ -202,7 +203,7 @@ def _move(arena, shape, node, e, other, o, n):
 
 @device
 def _open(arena, shape, node, e):
-    """Makes an empty entry at a place; there is room."""
+    """Makes an empty entry at an index. The node must have room."""
     length = arena[node + LENGTH]
     _move(arena, shape, node, e, node, e + 1, length - e)
     arena[node + LENGTH] = length + 1
@@ -212,7 +213,7 @@ def _open(arena, shape, node, e):
 
 @device
 def _close(arena, shape, node, e):
-    """Takes out an entry."""
+    """Deletes an entry."""
     length = arena[node + LENGTH]
     _move(arena, shape, node, e + 1, node, e, length - e - 1)
     arena[node + LENGTH] = length - 1
@@ -220,7 +221,7 @@ def _close(arena, shape, node, e):
 
 @device
 def _sum_up(arena, shape, parent, e, child):
-    """Writes copies and sums of a child into its parent's entry."""
+    """Writes copies and sums of a child to its parent's entry."""
     copies = 0
     at = sums_at(arena, shape, parent, e)
     clear(arena, at, shape[1])
@@ -232,8 +233,8 @@ def _sum_up(arena, shape, parent, e, child):
 
 @device
 def _split(arena, shape, parent, e, at_end):
-    """Makes two of the child of an entry, which is full; the parent has room. ``at_end``: rows come in order, and the
-    new node gets one entry only."""
+    """Splits the child of an entry, which is full; the parent has room. ``at_end``: rows arrive in order, so the new
+    node gets only one entry."""
     node = arena[child_at(arena, shape, parent, e)]
     length = arena[node + LENGTH]
     kept = length - 1 if at_end else length // 2
@@ -258,7 +259,7 @@ def _split(arena, shape, parent, e, at_end):
 
 @device
 def _resize(arena, root_at, shape, room):
-    """Gives a root that is a leaf room for so many entries."""
+    """Changes the room of a root that is a leaf."""
     root = arena[root_at]
     length = arena[root + LENGTH]
     other = _new(arena, shape, room, 0)
@@ -270,7 +271,7 @@ def _resize(arena, root_at, shape, room):
 
 @device
 def _make_room(arena, root_at, shape, path):
-    """Makes room for an entry in the leaf of a path, by splits from the lowest node that has room down. Amortized
+    """Makes room for an entry in the leaf of a path, by splits from the lowest node with room downwards. Amortized
     O(1)."""
     root = arena[root_at]
     if root == 0:
@@ -302,9 +303,9 @@ def _make_room(arena, root_at, shape, path):
 
 @device
 def enter(arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, copies, sums, s, path):
-    """Adds copies of a row, with their sums; ``found`` and ``path`` are what ``locate`` said of it in mode EXACT.
+    """Adds copies of a row, with their sums. ``found`` and ``path``: the results of ``locate`` in mode EXACT.
 
-    Returns the entries looked at. The path is another one after a split. O(log n).
+    Returns the number of entries read. A split changes the path. O(log n).
     """
     steps, leaf, depth = 0, 0, 0
     root = arena[root_at]
@@ -330,7 +331,7 @@ def enter(arena, root_at, shape, spec, columns, keys, strides, i, values, octets
 
 @device
 def leave(arena, root_at, shape, copies, sums, s, path):
-    """Takes copies of a row away, with their sums: both are negative; ``path`` leads to the row. O(log n)."""
+    """Removes copies of a row, with their sums; both are negative. ``path`` leads to the row. O(log n)."""
     root = arena[root_at]
     depth = arena[root + LEVEL]
     for level in range(depth + 1):
@@ -357,7 +358,7 @@ def leave(arena, root_at, shape, copies, sums, s, path):
 
 @device
 def _greatest_again(arena, shape, depth, path):
-    """Writes the greatest words of the entries on the way to a leaf of which a row is gone. O(log n)."""
+    """Recomputes the maxima in the entries on the path to a leaf from which a row was deleted. O(log n)."""
     for p in range(2, 2 + 2 * shape[2], 2):
         if shape[p + 2] == 0:
             for level in range(depth - 1, -1, -1):
@@ -371,7 +372,7 @@ def _greatest_again(arena, shape, depth, path):
 
 @device
 def copies_there(arena, root, found, path):
-    """Returns how often the row is there that ``locate`` has looked for in mode EXACT."""
+    """Returns the copies of the row that ``locate`` has searched in mode EXACT."""
     if not found:
         return 0
     depth = arena[root + LEVEL]
@@ -380,7 +381,7 @@ def copies_there(arena, root, found, path):
 
 @device
 def put(arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, copies, sums, s, path):
-    """Adds copies of a row, or takes away (see ``enter`` and ``leave``); returns the entries looked at. O(log n)."""
+    """Adds or removes copies of a row (see ``enter`` and ``leave``). Returns the number of entries read. O(log n)."""
     if copies > 0:
         return enter(
             arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, copies, sums, s, path
@@ -392,7 +393,7 @@ def put(arena, root_at, shape, spec, columns, keys, strides, i, values, octets, 
 
 @device
 def _tidied(arena, shape, parent, e):
-    """Returns True iff the child of an entry was empty, and is gone, or became one with its neighbour."""
+    """Returns True iff the child of an entry was empty, and was freed, or was merged with a neighbour."""
     node = arena[child_at(arena, shape, parent, e)]
     length = arena[node + LENGTH]
     if length == 0:
@@ -417,7 +418,7 @@ def _tidied(arena, shape, parent, e):
 
 @device
 def _unlink(arena, node):
-    """Takes a leaf out of the list of leaves."""
+    """Removes a leaf from the list of leaves."""
     if arena[node + LEVEL] == 0:
         before, after = arena[node + BACK], arena[node + NEXT]
         if before != 0:
@@ -428,10 +429,10 @@ def _unlink(arena, node):
 
 @device
 def _merge(arena, shape, parent, e):
-    """Moves all of the child behind an entry's into the entry's."""
+    """Moves all entries of the child after an entry's child into the entry's child."""
     node, other = arena[child_at(arena, shape, parent, e)], arena[child_at(arena, shape, parent, e + 1)]
     length, more = arena[node + LENGTH], arena[other + LENGTH]
-    if arena[node + LEVEL] > 0:  # the first row of a node says nothing; the parent knows a row that does
+    if arena[node + LEVEL] > 0:  # the first row of a node has no meaning; the parent has a valid one
         source, target = row_at(arena, shape, parent, e + 1), row_at(arena, shape, other, 0)
         for x in range(shape[0]):
             arena[target + x] = arena[source + x]

@@ -1,7 +1,7 @@
 """Compares values by their type, since codes are not ordered.
 
-Whole numbers, dates and short decimals are their codes. Doubles are compared by their bits, NaN is the greatest.
-Strings and binary values are compared by their bytes, longer decimals as numbers of 128 bits: both lie in the
+Integers, dates and short decimals are compared by their codes. Doubles are compared by their bits; NaN is the greatest.
+Strings and binary values are compared by their bytes, longer decimals as 128-bit numbers. Both are stored in the
 dictionary, whose arena is ``values`` and whose bytes are ``octets``, or in their codes.
 """
 
@@ -18,7 +18,7 @@ def less(values, octets, order, a, b):
     """Returns True iff value ``a`` sorts before ``b``; neither is NULL."""
     if order == BY_WORD:
         return a < b
-    if order == BY_FLOAT:  # the bits of negative doubles fall as the doubles rise; NaN has the greatest bits
+    if order == BY_FLOAT:  # the bits of negative doubles descend as the doubles ascend; NaN has the greatest bits
         return (a ^ ((a >> 63) & ~NULL)) < (b ^ ((b >> 63) & ~NULL))
     if order == BY_DECIMAL:
         high, other = value_word(values, a, 1), value_word(values, b, 1)

@@ -1,6 +1,6 @@
 """Rows ordered by a time: one tree of all rows, searched by ranges of times.
 
-Trees are those of ``crown.stages.kernels.trees.ordered``, without sums, in the order of one word of the rows, rising,
+Trees are those of ``crown.stages.kernels.trees.ordered``, without sums, in ascending order of one word of the rows,
 then of all others.
 """
 
@@ -16,11 +16,12 @@ from crown.stages.kernels.trees.scan import here
 
 @kernel("words, int, words, words, words, words, words, bytes, words, int, words, table, words")
 def between(arena, root_at, shape, spec, strides, low, values, octets, path, high, cursor, rows, weights):
-    """Writes the rows of a tree whose time is above that of the row ``low`` and not above ``high``, with their copies,
-    in order.
+    """Writes the rows of a tree whose time is greater than that of the row ``low`` and at most ``high``, with their
+    copies, in order.
 
-    ``cursor`` (int64[3]): leaf and entry of the next row, 0 to begin with, and 1 when all is written. Returns how many
-    rows were written; there is room for ``weights.size``. O(log rows) to begin with, O(1) per row. Changes nothing.
+    ``cursor`` (int64[3]): leaf and entry of the next row, initially 0, and 1 when all rows are written. Returns the
+    number of written rows; there is room for ``weights.size``. O(log rows) for the first call, O(1) per row. Changes
+    nothing.
     """
     room = weights.size
     arena, shape, spec, strides, low = words(arena), words(shape), constants(spec), constants(strides), words(low)

@@ -1,5 +1,4 @@
-"""Reading ordered trees (see ``crown.stages.kernels.trees.ordered``): by position, in order, and whether they are
-sound."""
+"""Reads ordered trees (see ``ordered``) by position and in order, and checks their invariants."""
 
 from __future__ import annotations
 
@@ -24,16 +23,17 @@ from crown.stages.kernels.trees.nodes import (
 )
 from crown.stages.kernels.trees.ordered import DEPTH, compare
 
-TOGETHER = 16  # positions whose leaves are fetched together
-KEPT = 4  # words of the last position, and its sums
-LEAVES = KEPT + 2 * TOGETHER  # words of the last position, without its sums, and of the leaves that are fetched
+TOGETHER = 16  # positions whose leaves are prefetched together
+KEPT = 4  # words of the last position, before its sums
+LEAVES = KEPT + 2 * TOGETHER  # words of the last position, without its sums, and of the prefetched leaves
 
 
 @device
 def at_position(arena, root, shape, position, sums, s):
-    """Returns the leaf and the entry that has a position, copies counted, and how many of its copies are before.
+    """Returns the leaf and the entry at a position, with copies, and how many of its copies precede the position.
 
-    Behind the last row it is the end of the last leaf. Adds to ``sums[s ...]`` those of all rows before it. O(log n).
+    After the last row it is the end of the last leaf. Adds the sums of all rows before the entry to ``sums[s ...]``.
+    O(log n).
     """
     node = root
     while node != 0:
@@ -51,12 +51,12 @@ def at_position(arena, root, shape, position, sums, s):
 
 @device
 def _leaf_at(arena, root, shape, position, sums, s, last):
-    """Returns the leaf that has a position, copies counted, or is the last one, and how many copies before the position
-    it has. Adds to ``sums[s ...]`` those of all rows before the leaf.
+    """Returns the leaf at a position, with copies, or the last one, and how many copies of the leaf precede the
+    position. Adds the sums of all rows before the leaf to ``sums[s ...]``.
 
-    Goes from where the position asked for before was: positions that rise cost what lies between them. No tree was
-    changed since then. ``last`` is what is kept of it, 0 at first: the root, the lowest node that has children, which
-    of them, the position where that begins, and the sums of all before it.
+    Starts at the previous position: ascending positions cost the distance between them. No tree may have changed since.
+    ``last`` stores the previous search, initially 0: the root, the lowest node with children, the index of the child,
+    the position where the child begins, and the sums of all rows before it.
     """
     if root == 0 or arena[root + LEVEL] == 0:
         return root, position
@@ -87,9 +87,9 @@ def _leaf_at(arena, root, shape, position, sums, s, last):
 
 @device
 def leaves_at(arena, handles, k, shape, positions, i, n, sums, last):
-    """Fetches the leaves of the coming positions of trees, from number ``i`` of ``n`` on, and keeps them in
-    ``last``, behind its sums. Adds to ``sums``, of each position, those of all rows before its leaf. Returns the
-    first number for which it has not done so."""
+    """Prefetches the leaves of the next positions of trees, from number ``i`` of ``n``, and stores them in ``last``,
+    after its sums. Adds the sums of all rows before the leaf of each position to ``sums``. Returns the first number
+    that was not visited."""
     end, at, size = min(n, i + TOGETHER), KEPT + shape[1] - 2 * i, node_words(shape, full(shape, 0), 0)
     for j in range(i, end):
         leaf, position = _leaf_at(
@@ -103,8 +103,8 @@ def leaves_at(arena, handles, k, shape, positions, i, n, sums, last):
 
 @device
 def in_leaf(arena, shape, i, first, sums, last):
-    """Returns the leaf and the entry of position number ``i`` of those that ``leaves_at`` has kept from ``first`` on,
-    and how many of its copies are before, and adds the sums, as ``at_position`` does. O(1)."""
+    """Returns the leaf and the entry of position number ``i`` of those that ``leaves_at`` has stored from ``first``,
+    and how many of its copies precede it. Adds the sums, as ``at_position`` does. O(1)."""
     at = KEPT + shape[1] + 2 * (i - first)
     leaf, position, e = last[at], last[at + 1], 0
     if leaf == 0:
@@ -118,8 +118,8 @@ def in_leaf(arena, shape, i, first, sums, last):
 
 @device
 def at_number(arena, root, shape, word, number):
-    """Returns the position of the copy that is number ``number`` (from 0) of those that a word of the sums counts, each
-    copy of a row once or not at all; the number of all copies if there are fewer. O(log n)."""
+    """Returns the position of copy number ``number`` (from 0) among those that a word of the sums counts, each copy of
+    a row once or not at all; the number of all copies if there are fewer. O(log n)."""
     node, position = root, 0
     while node != 0:
         e, length = 0, arena[node + LENGTH]
@@ -136,7 +136,8 @@ def at_number(arena, root, shape, word, number):
 
 @device
 def here(arena, leaf, e):
-    """Returns an entry as a leaf and a place; that of the end of a leaf is the first one of the next, or leaf 0."""
+    """Returns an entry as a leaf and an index. The end of a leaf becomes the first entry of the next leaf, or leaf
+    0."""
     if leaf != 0 and e == arena[leaf + LENGTH]:
         return arena[leaf + NEXT], 0
     return leaf, e
@@ -144,11 +145,11 @@ def here(arena, leaf, e):
 
 @device
 def emit(arena, root, shape, first, end, sign, rows, weights, m, room):
-    """Writes the rows at positions ``first`` to ``end`` (copies counted) of a tree without sums, from row ``m`` of the
-    output on.
+    """Writes the rows at positions ``first`` to ``end`` (with copies) of a tree without sums to the output, from row
+    ``m``.
 
-    Returns (rows in the output, the first position not written): the output has room for ``room`` rows.
-    O(log n + rows).
+    Returns (rows in the output, the first position not written). The output has room for ``room`` rows. O(log n +
+    rows).
     """
     if first >= end:
         return m, end
@@ -170,8 +171,8 @@ def emit(arena, root, shape, first, end, sign, rows, weights, m, room):
 
 @device
 def codes(arena, root, shape, column, path, out, m, room):
-    """Writes a column of all rows of a tree, and of what its children's entries say, from ``out[m]`` on, as far as
-    there is room; returns how many there are then. O(n)."""
+    """Writes a column of all rows of a tree, and of the rows in its children's entries, to ``out[m ...]``, as far as
+    there is room. Returns the new number of codes. O(n)."""
     depth = -1
     if root != 0:
         depth, path[0], path[1] = 0, root, 0
@@ -193,7 +194,7 @@ def codes(arena, root, shape, column, path, out, m, room):
 
 @device
 def leftmost(arena, shape, root):
-    """Returns the first leaf of a tree, 0 of an empty one. O(log n)."""
+    """Returns the first leaf of a tree, 0 for an empty one. O(log n)."""
     node = root
     while node != 0 and arena[node + LEVEL] > 0:
         node = arena[child_at(arena, shape, node, 0)]
@@ -206,9 +207,9 @@ def leftmost(arena, shape, root):
 
 @device
 def sound(arena, root, shape, spec, columns, strides, values, octets, path):
-    """Counts the rows of a tree by going over all; -1 if it is none: order, copies, sums, links, bounds.
+    """Counts the rows of a tree by scanning all. Returns -1 if order, copies, sums, links or bounds are invalid.
 
-    ``strides`` is 0, 1, 2, ...; ``path`` has room for sums behind.
+    ``strides``: 0, 1, 2, ... ``path`` has room for sums at its end.
     """
     if root == 0:
         return 0
@@ -255,7 +256,7 @@ def sound(arena, root, shape, spec, columns, strides, values, octets, path):
 
 @device
 def _sums_of(arena, shape, node, e, child, path):
-    """Returns True iff an entry says what the child's own say together."""
+    """Returns True iff an entry has the totals of its child's entries."""
     copies, k, room = 0, shape[1], 2 * DEPTH
     clear(path, room, k)
     for c in range(arena[child + LENGTH]):
@@ -270,7 +271,7 @@ def _sums_of(arena, shape, node, e, child, path):
 
 @device
 def _bounded(arena, shape, bound, child, spec, columns, strides, values, octets):
-    """Returns True iff a row is not behind the first one below a child."""
+    """Returns True iff a row is not after the first one below a child."""
     node = leftmost(arena, shape, child)
     at = row_at(arena, shape, node, 0)
     return compare(arena, bound, spec, columns, arena, strides, at, values, octets) >= 0

@@ -1,8 +1,8 @@
 """The first rows of groups, maintained: positions ``offset`` up to ``end`` of each group's rows in order.
 
-A group is a partition, whose tree has no sums (see ``crown.stages.kernels.over.partitions``). Rows that change in front
-of the window's end shift what lies behind them: the rows that cross the bounds of the window are its change. So a
-change costs O(log n), whatever the window holds; no group is read as a whole.
+A group is a partition, whose tree has no sums (see ``crown.stages.kernels.over.partitions``). A change before the end
+of the window shifts the rows after it, and the rows that cross the bounds of the window are the window's change. So a
+change costs O(log n) for any window, and no group is read as a whole.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from crown.stages.kernels.trees.scan import emit
 
 @device
 def _shifted(arena, root, shape, rank, copies, offset, end, sign, rows, weights, m, room):
-    """Returns what crosses the bounds of the window when ``copies`` rows come at position ``rank`` of a tree: with
-    sign 1 as it is before they come, with -1 as it is after they went."""
+    """Writes the rows that cross the bounds of the window when ``copies`` rows are inserted at position ``rank`` of a
+    tree. ``sign`` 1: the tree is that before the insert; -1: that after a delete. Returns the number of rows in the
+    output."""
     if rank >= end:
         return m
     n = total(arena, root)
@@ -32,7 +33,7 @@ def _shifted(arena, root, shape, rank, copies, offset, end, sign, rows, weights,
 
 @device
 def _own(width, rank, change, offset, end, keys, strides, i, rows, weights, m):
-    """Writes the copies that come, or go, inside of the window."""
+    """Writes the inserted, or deleted, copies inside the window. Returns the number of rows in the output."""
     inside = min(rank + abs(change), end) - max(rank, offset)
     if inside <= 0:
         return m
@@ -46,12 +47,11 @@ def _own(width, rank, change, offset, end, keys, strides, i, rows, weights, m):
 def change(
     arena, t, keyed, k, spec, strides, shape, keys, changes, values, octets, path, offset, end, rows, weights, done
 ):  # fmt: skip
-    """Adds ``changes`` (int64[n]) to the copies of rows, and writes what that does to the windows of their groups.
+    """Adds ``changes`` (int64[n]) to the copies of rows, and writes the resulting changes of their groups' windows.
 
-    ``keys`` int64[width, n]; ``keyed``: the strides of the ``k`` columns that are the key of a group; ``rows`` and
-    ``weights`` have room for all that can come of the batch. ``done`` (int64[2], zeros at first): rows changed, rows
-    written. Returns DONE; OVER_BUDGET, call it again to go on; or ABSENT, where a delete finds too few copies. O(log n)
-    per row.
+    ``keys`` int64[width, n]. ``keyed``: the strides of the ``k`` columns of a group's key. ``rows`` and ``weights``
+    have room for all possible changes of the batch. ``done`` (int64[2], initially zeros): changed rows, written rows.
+    Returns DONE; OVER_BUDGET, call it again to continue; or ABSENT if a delete finds too few copies. O(log n) per row.
     """
     n, room = changes.size, weights.size
     columns = spec.size // 4
