@@ -157,7 +157,7 @@ def text_words(arena, values, across, down, n, columns):
 @device
 def words_of_texts(arena, values, across, down, n, columns, last):
     """Returns the number of words of the texts of ``n`` tuples in a message; -1 if a column has more bytes than Arrow's
-    offsets can count. Arguments as for ``write_record``."""
+    offsets can count. Arguments as for ``record``."""
     found = ZERO
     for c in range(5, last, 3):
         if columns[c + 1] == TEXT:

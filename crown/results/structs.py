@@ -1,4 +1,4 @@
-"""Packs plain columns into structs as a ``Shape`` says, and unpacks them."""
+"""Packs plain columns into the structs of a ``Shape``, and unpacks them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _BITS = np.int64(2**63 - 1)
 
 
 def order_of(type_: str) -> int:
-    """Returns the constant that tells kernels how to compare values of a type."""
+    """Returns the constant with which kernels compare values of a type."""
     if type_ == "float64":
         return orders.BY_FLOAT
     if not uses_dictionary(type_):

@@ -27,11 +27,11 @@ from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 
 Addends = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Returns what rows add to the sums of a tree, int64[n, words], for their codes and weights."""
+"""Returns the addends of rows, given by codes and weights, to the sums of a tree: int64[n, words]."""
 _SCANNED = 1 << 12
 _MOST = 1 << 62
-_SORTED = 512  # rows of a batch that are worth sorting
-_MANY = 4  # for trees of at least this many rows of the batch each
+_SORTED = 512  # rows of a batch from which sorting them pays
+_MANY = 4  # and rows of the batch per tree
 
 
 class Trees:

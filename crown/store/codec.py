@@ -90,7 +90,7 @@ def _encoder(kind: str) -> Callable[[pa.Array, Intern, bool], np.ndarray]:
 
 
 def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
-    """Returns the words of integers as codes. Rejects the word that stands for NULL."""
+    """Returns the words of integers as codes. Rejects the code of NULL."""
     if codes.dtype != np.int64:
         return codes.astype(np.int64)
     if len(codes) and extent(codes)[0] == NULL:

@@ -104,6 +104,6 @@ class Loader:
 
 
 def _near(values: np.ndarray) -> np.ndarray:
-    """Returns True for doubles that surely add nothing to a far part: zero, and all with bits from 2^-112 upwards."""
+    """Returns True for doubles without a far part: zero, sizes from 2^-60 to below 2^80, infinities and NaN."""
     sizes = np.abs(values)
     return (sizes == 0) | ((sizes >= 2.0**-60) & (sizes < 2.0**FLOAT_TOP)) | ~np.isfinite(values)

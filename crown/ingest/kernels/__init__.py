@@ -1,1 +1,1 @@
-"""Kernels that read batches where Arrow keeps them."""
+"""Kernels that read batches in Arrow's memory."""

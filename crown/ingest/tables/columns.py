@@ -1,6 +1,6 @@
 """Reads the columns of a table given as Arrow, pandas, Polars, columns by name, or a list of dicts.
 
-A column that the query does not read is never converted, whatever its type. ``crown.ingest.changes`` checks the values.
+A column that the query does not read is never converted, and may have any type. ``crown.ingest.changes`` checks values.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _sided(term: Term) -> tuple[str, ...]:
 
 
 def _kind(type_: str) -> int:
-    """Returns the constant that tells kernels how to read a factor of a type."""
+    """Returns the constant with which kernels read a factor of a type."""
     if type_ == "float64":
         return sums.DOUBLE
     return sums.WIDE if is_wide(type_) else sums.WHOLE

@@ -276,7 +276,7 @@ class Groups(Stage):
         return changed if self._distinct else changed.net()
 
     def _add(self, batch: Batch) -> None:
-        """Adds what the kernel does not add. Ordered values change at once, far parts later."""
+        """Adds the addends that Python computes. Ordered values change at once, far parts later."""
         fed, handles, after = self._frames(batch), batch.touched, batch.after
         sizes = np.cumsum([len(weights) for _, weights in fed])[:-1]
         events = [Events(*of, at) for of, at in zip(fed, np.split(batch.where, sizes), strict=True)]

@@ -217,7 +217,7 @@ class Join(Stage):
     def _all(
         self, work: Callable[[Core, Sequence[RelationChange]], _T], parts: _Parts, check: Callable[[], None]
     ) -> list[_T]:
-        """Returns what ``work`` gives for each cell, when all are through; raises what the first of them raised."""
+        """Returns the results of ``work`` for all cells when all are finished, or raises the first cell's error."""
 
         def job(cell: int) -> _T:
             return work(self.cores[cell], self._part(parts, cell))

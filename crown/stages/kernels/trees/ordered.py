@@ -8,7 +8,7 @@ meaning.
 rows that compare equal are the same row. The searched row is ``keys[strides[c] + i]`` for column ``c``.
 
 Two adjacent nodes below one parent are merged when a delete leaves them with at most half of one node's room in total.
-So a tree has at most a constant number of words per row, whatever was deleted.
+So a tree has at most a constant number of words per row, after any deletes.
 """
 
 from __future__ import annotations
