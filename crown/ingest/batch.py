@@ -41,8 +41,8 @@ class PreparedBatch:
     ``nets``: the net of each changed relation, by name in lower case. ``rows``: the number of accepted rows. ``taken``:
     the checked input, by relation. ``advances``: watermarks that the batch reaches. ``filtered``: rows that no stage
     reads, and that are in no net. ``fills``: its rows were present before, so it counts as no change, and a delete
-    removes a remembered key. ``unscanned``: record batches that are scanned when the batch is applied. The scan returns
-    the ``nets``, the part of them that the base tables have already counted (``gated``, by relation), and ``filtered``.
+    restores a tombstone. ``unscanned``: record batches that are scanned when the batch is applied. The scan returns the
+    ``nets``, the part of them that the base tables have already counted (``gated``, by relation), and ``filtered``.
     ``passed``: the base tables have accepted the whole batch. ``counted``: the number of changes of relations whose
     nets may not have been made.
     """

@@ -118,8 +118,7 @@ class Rule:
         return layout.at[self._term()]
 
     def native(self, layout: Layout) -> list[int] | None:
-        """Returns the words of ``group_batch`` with which a kernel computes the value from a group's state, or None if
-        no kernel does."""
+        """Returns the plan words with which kernels compute the value from a group's state, or None if none does."""
         function, type_ = self.aggregate.function, self.aggregate.type
         if self.reading is not None or (function not in ("sum", "avg") and function not in COUNTS):
             return None

@@ -25,7 +25,7 @@ _KEPT = 1 << 17  # words of room that stay allocated between batches
 
 
 class Batch:
-    """A batch of ``nets``: the arguments of ``group_batch.change``, and the data that Python computes for the kernel.
+    """A batch of ``nets``: the arguments of ``kernels.change``, and the data that Python computes for the kernel.
 
     Fields are filled in as they become known. ``frames``: the events of each feed with their weights, if needed.
     ``far``: the changes of far parts.
@@ -77,7 +77,7 @@ Started = Callable[[Sequence[Zset]], tuple[Batch, int]]
 
 
 class Operator(NamedTuple):
-    """A group stage as a kernel runs it, and the constant arguments of ``group_batch.advance``.
+    """A group stage as a kernel runs it, and the constant arguments of ``kernels.advance``.
 
     ``fed``: how the rows of the source become events; None if they are the events. ``keys``: the key columns of the
     events. ``sums`` and ``carried``: the recipes of both. ``scratch``: its number of words.

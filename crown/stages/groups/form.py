@@ -17,9 +17,9 @@ from plans.program import GroupStage
 class Form:
     """How a kernel makes the rows of a stage.
 
-    ``plan``: see ``group_batch``. ``given``: the columns that Python passes to the kernel. ``rules``: the aggregates
-    that these columns and HAVING read. ``keys``: True if they also read keys. ``longer``: the form in which Python
-    passes all two-word decimals, for states in which one is not its own code.
+    ``plan``: see ``crown.stages.kernels.groups.batch``. ``given``: the columns that Python passes to the kernel.
+    ``rules``: the aggregates that these columns and HAVING read. ``keys``: True if they also read keys. ``longer``: the
+    form in which Python passes all two-word decimals, for states in which one is not its own code.
     """
 
     plan: np.ndarray

@@ -3,7 +3,7 @@
     net -> feed -> events -> numbered groups of the batch -> exact sums and multisets, old and new -> rows, old and new
     -> difference
 
-A batch is one call of a kernel (``group_batch``), which looks up each event's group once, sums in dense arrays,
+A batch is one call of a kernel (``kernels.change``), which looks up each event's group once, sums in dense arrays,
 computes the old and the new rows of the changed groups, and writes the groups only when no error can occur any more. It
 returns early where Python must help: ordered values, far doubles, sums sent between cells, computed columns, two-word
 decimals.

@@ -85,7 +85,7 @@ def _open_step(ctx, cur, step, prog, depth):
 def _ahead(ctx, leaf, base, at, n):
     """Prefetches for the next turns of the last step.
 
-    The row of a later turn, the leaf's group of an earlier one, and the leaf's list of the next ones.
+    Prefetches the row six turns ahead, the leaf's group four turns ahead, and the list of that group two turns ahead.
     """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     if at + 6 < n:
