@@ -314,7 +314,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
             if rows < out.shape[1]:
                 return
 
-    # -- looking inside ----------------------------------------------------------------------------------------------
+    # -- inspection ------------------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
         """Returns n, thresholds, heavy values per column, sizes, rebalancings, operations, bytes. O(|D|)."""

@@ -173,7 +173,7 @@ class Core:
         found = list(map(self.head.codes, blocks))
         return found if self.state.plan.consolidated else [Zset.gathered(found, self.head.width).net()]
 
-    # Looking inside
+    # Inspection
     # ------------------------------------------------------------------------------------------------------------
 
     def products(self) -> Iterator[pa.RecordBatch]:

@@ -32,7 +32,7 @@ from crown.kernels import strings
 from crown.kernels.arena import class_words, size_class
 from crown.kernels.tables import LOW32, home_of, table_at
 
-_SUM = 0  # stands for the rows of a group of a summed leaf
+_SUM = 0  # placeholder for the rows of a group of a summed leaf
 
 
 @dataclass

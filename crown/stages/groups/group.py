@@ -425,7 +425,7 @@ class Groups(Stage):
             return int(totals.rows[0, 0])
         return next(rule for rule in self._rules if rule.aggregate.name == name).exact(totals, *factors)
 
-    # Care
+    # Maintenance
     # ------------------------------------------------------------------------------------------------------------------
 
     @override

@@ -227,7 +227,7 @@ class Multisets:
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._part.arena[handles + one.place])])
         return np.ascontiguousarray(found.rows[:, 0]), found.weights, starts
 
-    # Care
+    # Maintenance
     # ------------------------------------------------------------------------------------------------------------------
 
     def mark_values(self, every: Callable[[], np.ndarray]) -> None:

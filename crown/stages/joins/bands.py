@@ -139,7 +139,7 @@ class Bands(Stage):
         """Returns the multiplicity of a row. Costs as much as ``scan``."""
         return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
 
-    # Care
+    # Maintenance
     # ------------------------------------------------------------------------------------------------------------------
 
     @override

@@ -233,7 +233,7 @@ class Side:
 
         return _drawn(step, lambda: cursor[0] == n, low.width, 2 * n)
 
-    # What matches
+    # Matches
     # ------------------------------------------------------------------------------------------------------------------
 
     def matched(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None]) -> Found:

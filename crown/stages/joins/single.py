@@ -111,7 +111,7 @@ class Single(Stage):
         """Returns the multiplicity of a row. O(1)."""
         return int((self._of(row[self._key]).rows == row).all(axis=1).sum())
 
-    # Care
+    # Maintenance
     # ------------------------------------------------------------------------------------------------------------------
 
     @override

@@ -263,7 +263,7 @@ class WindowedTable:
         row = net.rows[at, : len(self._columns)]
         return self._part.missing_delete(self.window.relation, self._columns, row, -int(net.weights[at]))
 
-    # Care
+    # Maintenance
     # ------------------------------------------------------------------------------------------------------------------
 
     def mark_values(self) -> None:

@@ -33,7 +33,7 @@ PICK, OUTPUT = 7, 3  # words
 _EVERY = 1 << 40  # more rows than there are
 
 
-# From an entry on
+# Searches from an entry
 # ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -114,7 +114,7 @@ def _next(arena, leaf, e, copy):
     return leaf, e, 0
 
 
-# What changes
+# Affected positions
 # ----------------------------------------------------------------------------------------------------------------------
 
 
