@@ -300,7 +300,7 @@ def given_rows(batch):
 
 @kernel("int, const words, const bytes, int, words, words, words, words")
 def scan(batch, plan, octets, most, out, weights, rows, found):
-    """Calls ``scanned`` with these arrays."""
+    """Calls ``scanned`` with these arrays, and releases the batch."""
     plan, octets, out, weights = constants(plan), words(octets), words(out), words(weights)
     fits = scanned(batch, plan, octets, most, out, weights, words(rows), words(found))
     release(batch)
