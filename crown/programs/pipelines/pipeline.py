@@ -9,7 +9,6 @@ as; any other batch goes the way of other programs, and so does the rest of a ba
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from sys import maxsize
 
@@ -87,7 +86,7 @@ class Pipeline:
         self._taken = kernels.R_SOURCE0 + of.READ * (self._rows + 2)  # where what is taken has its words
         self._state = np.zeros(self._taken + tree.TAKEN * len(takes), np.int64)
         self._words = numbers(self._state)
-        self._memory, self._slots = np.empty(0, np.int64), np.empty(0, np.int32)
+        self._memory, self._octets, self._slots = _NOTHING, _NOTHING.view(np.uint8), np.empty(0, np.int32)
         self._message = _NO_MESSAGE
         self._small = 0
         self._arrays: Arrays = parts[0].arena, _NO_HALVES, _NOTHING, _NOTHING, _NOTHING
@@ -130,6 +129,7 @@ class Pipeline:
             words += grouping.make_room(rows, self._words)
         if len(self._memory) < words:
             self._memory = np.empty(words, np.int64)
+            self._octets = self._memory.view(np.uint8)
         slots = 4 * most + 8
         if len(self._slots) < slots:
             self._slots = np.empty(slots, np.int32)
@@ -145,7 +145,9 @@ class Pipeline:
                 budget.allow(part.number)
             if self._codes:
                 budget.allow(0)
-        with self._part.dictionary.lock if self._codes else nullcontext():
+        if not self._codes:
+            return self._called(self._address, wanted.deltas)
+        with self._part.dictionary.lock:
             return self._called(self._address, wanted.deltas)
 
     def _called(self, address: int, wanted: bool) -> int:
@@ -158,7 +160,7 @@ class Pipeline:
             arena, halves, core, scratch, out = self._arrays
             found = kernels.run(
                 address, wanted, self._plan, self._texts, dictionary, octets, self._base.arena, arena, halves,
-                self._part.arena, core, self._memory, self._memory.view(np.uint8), self._state, scratch, out,
+                self._part.arena, core, self._memory, self._octets, self._state, scratch, out,
                 self._slots, *self._message,
             )  # fmt: skip
             return True
@@ -269,7 +271,7 @@ class Pipeline:
         """Gives back the memory of a batch, but for what a small one needs."""
         self._message = _NO_MESSAGE
         if len(self._memory) > _KEPT:
-            self._memory, self._slots = np.empty(0, np.int64), np.empty(0, np.int32)
+            self._memory, self._octets, self._slots = _NOTHING, _NOTHING.view(np.uint8), np.empty(0, np.int32)
 
 
 def _message(words: int) -> tuple[np.ndarray, np.ndarray]:
