@@ -248,6 +248,6 @@ def _write(file: Path, rows: pa.Table) -> None:
         pq.write_table(rows, partial_)
         os.replace(partial_, file)
     except (OSError, pa.ArrowException) as error:
-        raise ProjectError(f"{file} cannot be written ({error}): mend that, and run again") from None
+        raise ProjectError(f"{file} cannot be written ({error}): fix that, and run again") from None
     finally:
         partial_.unlink(missing_ok=True)

@@ -156,7 +156,7 @@ class Folder:
             said = str(error).splitlines()[0]
             raise ProjectError(
                 f"source {self._name}: {file}: column {field.name} has values that are no {field.type} ({said}): "
-                "mend the file, or declare another type"
+                "fix the file, or declare another type"
             ) from None
 
     def _columns(self) -> Table:

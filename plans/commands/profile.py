@@ -58,7 +58,7 @@ def read_log(path: str, schema: Schema) -> list[Event]:
         text = checked_text(contents(Path(path))[1], Place(path)).decode()
         rows = list(_lines(io.StringIO(text, newline=""), path, schema))
     except csv.Error as error:
-        raise PlanError(f"cannot read the log {path}: {error}", hint="mend the file") from None
+        raise PlanError(f"cannot read the log {path}: {error}", hint="fix the file") from None
     typed: list[Event] = [("", (), 0)] * len(rows)
     for table in schema.values():
         mine = [i for i, (name, _, _, _) in enumerate(rows) if name == table.name]

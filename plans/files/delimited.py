@@ -149,7 +149,7 @@ def texts(
     if unreadable is not None:
         unreadable += wrong
     elif wrong:
-        raise where.error(f"{wrong[0]} ({len(wrong)} such lines); mend the file")
+        raise where.error(f"{wrong[0]} ({len(wrong)} such lines); fix the file")
     return table.rename_columns(list(found.names))
 
 

@@ -179,7 +179,7 @@ def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
     ):
         raise where.error(
             f"the first line, {shown}, neither names the columns {columns} of relation "
-            f"{table.name!r} nor is a row of them; put a header on top, or mend the line"
+            f"{table.name!r} nor is a row of them; put a header on top, or fix the line"
         )
     if strict and (len(line.fields) > wanted or all(column.type == "string" for column in table.columns)):
         raise where.error(
@@ -192,8 +192,8 @@ def wrong_field(data: bytes, position: int, delimiter: str, where: Place) -> Fil
     """Returns the error about a field at which ``fields_of`` stops."""
     line = where.line(data, position)
     if re.compile(_field(delimiter)).match(data, position):
-        return where.error(f"line {line} ends with another sign than the first line; mend the line")
+        return where.error(f"line {line} ends with another sign than the first line; fix the line")
     return where.error(
         f"line {line}: a value in quotes begins right behind the mark between two fields, ends right before the next, "
-        "and has quotes inside of it twice; mend the line"
+        "and has quotes inside of it twice; fix the line"
     )

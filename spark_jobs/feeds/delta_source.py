@@ -57,7 +57,7 @@ def telling(table: str) -> Iterator[None]:
     except (DeltaError, OSError, pa.ArrowException, ValueError) as error:
         said = in_a_line(error)[:300].rstrip(". ")
         raise SourceError(
-            f"the Delta table {masked(table)} cannot be read ({said}): mend that; if versions are gone that are still "
+            f"the Delta table {masked(table)} cannot be read ({said}): fix that; if versions are gone that are still "
             "to be read (VACUUM, log retention), begin with a new checkpoint and load the table"
         ) from None
 

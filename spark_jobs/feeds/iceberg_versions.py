@@ -105,7 +105,7 @@ class IcebergVersions:
             import pyiceberg  # noqa: F401
 
         def told(reason: str, where: str) -> SourceError:
-            return SourceError(f"the Iceberg table {self._name} cannot be read ({reason}): mend that; {where}")
+            return SourceError(f"the Iceberg table {self._name} cannot be read ({reason}): fix that; {where}")
 
         with iceberg_catalogs.telling(told):
             yield

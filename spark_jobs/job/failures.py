@@ -104,7 +104,7 @@ _KNOWN = [
     ),
     (
         re.compile(r"JAVA_GATEWAY_EXITED"),
-        "Java could not start: see its words above, and mend --memory, --conf or JAVA_HOME",
+        "Java could not start: see its words above, and fix --memory, --conf or JAVA_HOME",
     ),
     (
         re.compile("OutOfMemoryError|unable to create native thread"),

@@ -103,7 +103,7 @@ def rollback(
             return _Stream(where, stream, operator, batch, storage_options).back(named)
     except OSError as error:
         raise CheckpointError(
-            f"the stream of {checkpoint} cannot go back to batch {batch}: {error.strerror}; mend that, and run this "
+            f"the stream of {checkpoint} cannot go back to batch {batch}: {error.strerror}; fix that, and run this "
             "again"
         ) from None
 

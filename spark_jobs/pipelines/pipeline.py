@@ -222,7 +222,7 @@ class Pipeline:
     def restore(self, version: int) -> Report:
         """Makes a new version with the rows that sources, views and tables had after an earlier one.
 
-        The definitions stay as they are. The next run reads the sources from where that version had read them, so mend
+        The definitions stay as they are. The next run reads the sources from where that version had read them, so fix
         them first. ``status()["history"]`` has the versions that can be restored; ``keep`` makes it longer. Raises
         SourceError for any other, and CrownError for what is no number. O(state).
         """

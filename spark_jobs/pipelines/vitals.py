@@ -201,12 +201,15 @@ def lines(found: Vitals) -> Iterator[str]:
         yield "no run yet"
         return
     history = found.get("history")
-    back = f", can be restored to {history[0]} to {history[-1]}" if history else ""
+    back = ""
+    if history:
+        span = f"version {history[0]}" if len(history) == 1 else f"versions {history[0]} to {history[-1]}"
+        back = f", can be restored to {span}"
     opened = f"open in process {found['process']}" if found["process"] else "open in no process"
     yield f"version {found['version']}, {found.get('bytes', 0)} bytes of state{back}, {opened}"
     damaged = found.get("damaged")
     if damaged is not None:
-        remedy = ": crown pipelines run --verify goes on with what is whole"
+        remedy = ": crown pipelines run --verify continues with what is whole"
         yield "the state is whole" if not damaged else f"the state is damaged: {'; '.join(damaged)}{remedy}"
     success = found["success"]
     if success is not None:

@@ -158,10 +158,10 @@ def _told(name: str, read: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
             return read()
         except (PySparkException, OSError) as error:
             said = in_a_line(error)[:300].rstrip(". ")
-            raise SourceError(f"source {name} cannot be read ({said}): mend that, and run again") from None
+            raise SourceError(f"source {name} cannot be read ({said}): fix that, and run again") from None
         except Exception as error:  # of a driver for JDBC, which py4j hands on
             said = str(error).partition("\n\tat ")[0].splitlines()[:2][-1]  # below what py4j says of the call
             cause = said.removeprefix(": ").strip()[:300]
-            raise SourceError(f"source {name} cannot be read ({cause}): mend that, and run again") from None
+            raise SourceError(f"source {name} cannot be read ({cause}): fix that, and run again") from None
 
     return told

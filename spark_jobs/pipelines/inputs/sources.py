@@ -85,7 +85,7 @@ def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
         rows = frame.select(*(F.col(f"`{column.name}`") for column in table.columns)).toArrow()
     except (PySparkException, Py4JError) as error:
         raise SourceError(
-            f"Spark cannot read the rows of {table.name} ({_cause(error)}): mend that, and run again"
+            f"Spark cannot read the rows of {table.name} ({_cause(error)}): fix that, and run again"
         ) from None
     return rows.cast(schema_of(table))
 

@@ -142,7 +142,7 @@ def uncommitted(folder: Folder, batch: int, error: Exception) -> CheckpointError
     if _beaten(error):
         return beaten(folder, batch)
     return CheckpointError(
-        f"batch {batch} cannot be committed to the Delta table {folder} ({_reason(folder, error)}): mend that, and "
+        f"batch {batch} cannot be committed to the Delta table {folder} ({_reason(folder, error)}): fix that, and "
         "start the stream again"
     )
 
@@ -214,7 +214,7 @@ def back(folder: Folder, stream: str, batch: int) -> Callable[[], None]:
             table.restore(version, commit_properties=by_batch(stream, batch))
         except (DeltaError, OSError) as error:
             raise CheckpointError(
-                f"the Delta table {folder} cannot go back to version {version} ({_reason(folder, error)}): mend that, "
+                f"the Delta table {folder} cannot go back to version {version} ({_reason(folder, error)}): fix that, "
                 "and run this again"
             ) from None
 

@@ -49,14 +49,14 @@ class IcebergResult:
             return int(properties.get(_BATCH, -1))
 
     def _unread(self, reason: str, where: str) -> CheckpointError:
-        return CheckpointError(f"the Iceberg table {self._name} cannot be read ({reason}): mend that; {where}")
+        return CheckpointError(f"the Iceberg table {self._name} cannot be read ({reason}): fix that; {where}")
 
     def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
         """Applies a batch, once. Returns False if it was applied before."""
 
         def told(reason: str, where: str) -> CheckpointError:
             return CheckpointError(
-                f"batch {batch} cannot be written to the Iceberg table {self._name} ({reason}): mend that, and start "
+                f"batch {batch} cannot be written to the Iceberg table {self._name} ({reason}): fix that, and start "
                 f"again; {where}"
             )
 

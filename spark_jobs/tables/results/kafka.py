@@ -80,7 +80,7 @@ class KafkaResult:
             self._producer = None  # the next call reads again which batch was committed
             if not isinstance(error, KafkaException):
                 raise
-            raise CheckpointError(f"{what} {self._name} ({in_a_line(error)}): mend that, and run again") from None
+            raise CheckpointError(f"{what} {self._name} ({in_a_line(error)}): fix that, and run again") from None
 
     def _open(self, stream: str) -> None:
         """Creates the topics and the producer, and reads the newest batch."""

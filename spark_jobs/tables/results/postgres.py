@@ -70,7 +70,7 @@ class PostgresResult:
                 owner, newest = cursor.fetchone() or (stream, -1)
         except psycopg.Error as error:
             raise CheckpointError(
-                f"{self._name} cannot be read ({' '.join(str(error).split())}): mend that, and run again"
+                f"{self._name} cannot be read ({' '.join(str(error).split())}): fix that, and run again"
             ) from None
         if owner != stream:
             raise another_s(self._name, f"the result of the stream {owner}")
@@ -93,7 +93,7 @@ class PostgresResult:
             raise unfit(self._name, batch) from None
         except psycopg.Error as error:
             raise CheckpointError(
-                f"batch {batch} cannot be written to {self._name} ({' '.join(str(error).split())}): mend that, and "
+                f"batch {batch} cannot be written to {self._name} ({' '.join(str(error).split())}): fix that, and "
                 "start the stream again"
             ) from None
 

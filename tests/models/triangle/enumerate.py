@@ -1,10 +1,10 @@
-"""Enumeration of the triangle queries with the article's delays: union and hop iterators, mended.
+"""Enumeration of the triangle queries with the article's delays: union and hop iterators, with two corrections of Figure 5.
 
 `union` reports the union of a constant number of iterators without repetition (article, Figure 4). A hop union does the
 same for many buckets: a tuple reported from one bucket is *excluded* from the others that contain it, by entries that
 let their iterators hop over maximal excluded ranges (Figure 5).
 
-Two mends of Figure 5. The bucket that is being iterated is never itself excluded from the bucket list: otherwise the
+Two fixes of Figure 5. The bucket that is being iterated is never itself excluded from the bucket list: otherwise the
 hop entry behind the pointer goes stale and the iterator stops early. And a bucket is tested for emptiness only when
 the exclusion really took place: otherwise it would be excluded twice.
 """

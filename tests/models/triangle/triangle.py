@@ -1,6 +1,6 @@
 """The readable twin of the kernels: IVM^eps over Python dictionaries, every rule and every bound spelled out.
 
-Source: TODS article, sections 4 to 7, 10 and 12, with the mends that the tests pin down: flags belong to values, not to
+Source: TODS article, sections 4 to 7, 10 and 12, with the fixes that the tests pin down: flags belong to values, not to
 tuples (a new tuple of a heavy value is born heavy), and the partition check looks at degrees in the whole relation.
 Slow on purpose; the kernels are compared with it, and it is compared with brute force.
 """

@@ -331,7 +331,7 @@ def written(spark, sink, folder):
 
 
 def test_a_stream_goes_back_with_its_table_and_reads_the_files_that_are_there_then(spark, tmp_path, capsys):
-    """A bad file was deleted, one has another name, and one is new: none of them has to be mended in place."""
+    """A bad file was deleted, one has another name, and one is new: none of them has to be fixed in place."""
     state, own = tmp_path / "state", tmp_path / "aside"
 
     def file(number, *rows):

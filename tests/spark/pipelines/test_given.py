@@ -144,7 +144,7 @@ def test_a_table_of_a_database_is_compared(spark, tmp_path: Path) -> None:
 
         return Pipeline.of(spark, Project.of(tmp_path))
 
-    with pytest.raises(SourceError, match=r"source r cannot be read \(.*'R' does not exist.*\): mend that"):
+    with pytest.raises(SourceError, match=r"source r cannot be read \(.*'R' does not exist.*\): fix that"):
         pipeline().run()
     for _ in range(3):
         spark.createDataFrame(rows, "k long, s string").write.jdbc(url, "R", "overwrite")
@@ -221,7 +221,7 @@ def test_a_folder_is_read_from_its_new_files(spark, tmp_path: Path, kind: str) -
     assert made.run().read["r"] == (1, "read whole and compared")
     assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 1, 3), ("b", 1, 2)])
     (folder / f"x.{kind}").write_bytes(b"no file of that kind, as one is that is being copied")
-    said = rf"(the rows of r|source r cannot be read) \(.*x\.{kind}.*\): mend that"  # of ORC, any file says the columns
+    said = rf"(the rows of r|source r cannot be read) \(.*x\.{kind}.*\): fix that"  # of ORC, any file says the columns
     with pytest.raises(SourceError, match=said) as failed:
         made.run()
     assert "\n" not in str(failed.value)
