@@ -1,4 +1,4 @@
-"""Enumeration of the triangle queries with the article's delays: union and hop iterators, with two corrections of Figure 5.
+"""Enumeration of the triangle queries with the article's delays: union and hop iterators, with two corrections.
 
 `union` reports the union of a constant number of iterators without repetition (article, Figure 4). A hop union does the
 same for many buckets: a tuple reported from one bucket is *excluded* from the others that contain it, by entries that
