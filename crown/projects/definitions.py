@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crown.errors import ProjectError
-from crown.projects.flows import Changes, Flow, flow_of, form, plain
+from crown.projects.flows import STREAM, Changes, Flow, flow_of, form, plain, streams_in
 from crown.projects.specification import PYTHON, Specification
 from plans.errors import PlanError
 from plans.frontends.sql.text.statements import Statement, statements
@@ -19,7 +19,6 @@ _VIEW = form(
     r"(?P<clauses>(?:\s*(?:USING \w+|COMMENT\s*TEXT|(?:PARTITIONED BY|CLUSTER BY|TBLPROPERTIES)\s*LIST))*)"
     r"(?: AS (?P<query>.+))?"
 )
-_STREAM = form(r"\b(?P<before>FROM|JOIN) STREAM(?:\s*\(\s*(?P<inside>NAME)\s*\)| (?P<name>NAME))")
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,6 @@ def defined(project: Specification) -> list[Defined]:
     return list(found.values())
 
 
-def streams_in(query: str) -> list[str]:
-    """Returns the names of what a query reads as a stream."""
-    return [plain(match["inside"] or match["name"]) for match in _STREAM.finditer(query)]
-
-
 def _statements(file: Path, place: Path) -> list[Statement]:
     try:
         return statements(file.read_text(encoding="utf-8"))
@@ -92,7 +86,7 @@ def _view(text: str, place: str) -> Defined:
     name, query, streams = plain(found["name"]), found["query"] or "", list[str]()
     if kind.startswith("STREAMING") and query:
         query, streams = _as_tables(query, name, place)
-    elif _STREAM.search(query):
+    elif STREAM.search(query):
         raise ProjectError(f"{place}: {name} reads a stream: create it as a streaming table")
     return Defined(name, query, place, tuple(streams), kind.endswith("VIEW") and not kind.startswith("MATERIALIZED"))
 
@@ -123,4 +117,4 @@ def _as_tables(query: str, name: str, place: str) -> tuple[str, list[str]]:
             f"{place}: the streaming table {name} is defined by what is no stream: read STREAM(source), or declare a "
             "materialized view"
         )
-    return _STREAM.sub(lambda match: f"{match['before']} {match['inside'] or match['name']}", query), streams
+    return STREAM.sub(lambda match: f"{match['before']} {match['inside'] or match['name']}", query), streams

@@ -24,6 +24,8 @@ def form(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace(" ", r"(?:\s|--[^\n]*\n|/\*.*?\*/)+"), re.IGNORECASE | re.DOTALL)
 
 
+STREAM = form(r"\b(?P<before>FROM|JOIN) STREAM(?:\s*\(\s*(?P<inside>NAME)\s*\)| (?P<name>NAME))")
+"""A source in FROM that a query reads as a stream."""
 _FLOW = form(
     r"CREATE FLOW (?P<flow>NAME)(?: COMMENT\s*TEXT)? AS "
     r"(?:INSERT INTO (?P<name>NAME) BY NAME (?P<query>.+)|AUTO CDC INTO (?P<target>NAME)\b(?P<changes>.+))"
@@ -101,6 +103,11 @@ def demand_type(given: object, flow: str) -> None:
             f"{flow} stores SCD type {given}, a history of each key: store type 1, and compute the history in a view "
             "of the changes"
         )
+
+
+def streams_in(query: str) -> list[str]:
+    """Returns the names of the sources that a query reads as streams."""
+    return [plain(match["inside"] or match["name"]) for match in STREAM.finditer(query)]
 
 
 def plain(name: str) -> str:

@@ -39,7 +39,10 @@ def native_outputs(stage: GroupStage, form: Form, rules: Sequence[Rule], layout:
     by_name = {rule.aggregate.name: rule for rule in rules}
     reads = list[int]()
     for name, wide in program.reads:
-        found = [group_batch.KEY, stage.keys.index(name)] if name in stage.keys else by_name[name].native(layout)
+        if name in stage.keys:
+            found: list[int] | None = [group_batch.KEY, stage.keys.index(name)]
+        else:  # the digits of a sum that is sent to another cell belong to no rule
+            found = by_name[name].native(layout) if name in by_name else None
         if found is None:
             return None
         reads += [*found, *[0] * (group_batch.VALUE - len(found)), CODES if wide else WORDS]

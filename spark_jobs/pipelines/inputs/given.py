@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from crown.projects.definitions import streams_in
+from crown.projects.flows import streams_in
 from crown.projects.locations import DELTA, FILES, JDBC, PARQUET, TEXTS, VERSIONS, Location
 from plans.schema import Table
 from spark_jobs.catalyst import clone

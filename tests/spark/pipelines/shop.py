@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,6 +17,8 @@ from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.pipeline import Pipeline
 from tests.oracles import duck
 
+connect = pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="needs pip install 'pyspark[connect]'")
+"""``create_auto_cdc_flow`` of PySpark imports Spark Connect."""
 SQL = """
 CREATE MATERIALIZED VIEW big AS SELECT * FROM totals WHERE total > 10; -- before what it reads
 CREATE MATERIALIZED VIEW totals COMMENT 'by shop' AS

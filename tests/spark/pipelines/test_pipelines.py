@@ -15,10 +15,9 @@ import pytest
 from deltalake import write_deltalake
 
 import crown
-from crown.errors import CrownError
+from crown.errors import CrownError, ProjectError
 from plans.expressions.functions import user
 from plans.search.groups import Group, Groups
-from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.definitions.remembered import recalled
 from spark_jobs.pipelines.definitions.sessions import Session
@@ -229,5 +228,5 @@ def test_a_project_names_delta_tables_in_its_configuration(spark, tmp_path: Path
     assert report.read == {"r": (2, "1 files added, 0 removed")}
     assert table(tmp_path / "storage" / "tables" / "v") == Counter([(1, 1), (2, 3), (3, 1)])
     (tmp_path / "spark-pipeline.yml").write_text(f"{text}data/r\n")
-    with pytest.raises(SourceError, match="write the kind of the table, a colon and where it is"):
+    with pytest.raises(ProjectError, match="write the kind of the table, a colon and where it is"):
         Pipeline.of(spark, Project.of(tmp_path))

@@ -14,7 +14,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.state import PipelineState
-from tests.spark.pipelines.shop import Died, dies, table
+from tests.spark.pipelines.shop import Died, connect, dies, table
 
 PYTHON = """
 from pyspark import pipelines as dp
@@ -135,19 +135,22 @@ def test_streaming_tables_of_a_project_are_sources_of_its_views(rows: Rows, tmp_
             "def g(): return spark.readStream.format('rate').load().select('timestamp')",
             "the flows of the streaming table t have other columns",
         ),
-        (
+        pytest.param(
             "dp.create_streaming_table('t')\n@dp.append_flow(target='t')\ndef f(): pass\n"
             "dp.create_auto_cdc_flow('t', 's', ['k'], 'v', name='g')",
             "t has another flow, and an AUTO CDC flow is the only one of its table",
+            marks=connect,
         ),
-        (
+        pytest.param(
             "dp.create_streaming_table('t')\ndp.create_auto_cdc_flow('t', 's', ['k'], 'v', stored_as_scd_type=2)",
             "the flow t stores SCD type 2, a history of each key: store type 1",
+            marks=connect,
         ),
-        (
+        pytest.param(
             "from pyspark.sql.functions import col\n"
             "dp.create_streaming_table('t')\ndp.create_auto_cdc_flow('t', 's', ['k'], col('v') + 1)",
             r"an AUTO CDC flow has the expression .*: write it as a text of SQL, or with expr\(\)",
+            marks=connect,
         ),
         ("@dp.table\ndef t(): return spark.range(3)", "the streaming table t is defined by what is no stream"),
     ],
