@@ -29,7 +29,8 @@ class Fault:
     """One change of a source: the text between two offsets of its bytes becomes another.
 
     ``function``: the outermost function around it, by its qualified name, and ``first``, the line where that begins.
-    ``name``: tells it from others, as long as its function stays as it is.
+    ``name``: tells it from others, as long as the code of its function stays as it is: its docstring and its comments
+    may change.
     """
 
     function: str
@@ -64,14 +65,13 @@ class _Finder:
     def found(self) -> Iterator[Fault]:
         for name, function in self._functions(self.tree.body, ""):
             first = min([function.lineno, *(one.lineno for one in function.decorator_list)])
-            top, bottom = self._span(function)
-            whole = f"{self.file} {name}".encode() + self.text[top:bottom]
-            for statement in function.body:
-                for start, end, after in self._changes(statement):
-                    line = self.text.count(b"\n", 0, start) + 1
-                    before = self.text[start:end].decode()
-                    key = whole + f"{start - top} {before} {after}".encode()
-                    yield Fault(name, first, line, start, end, before, after, hashlib.sha256(key).hexdigest()[:12])
+            whole = f"{self.file} {name} {_code(function)}"
+            changes = (change for statement in function.body for change in self._changes(statement))
+            for number, (start, end, after) in enumerate(changes):
+                line = self.text.count(b"\n", 0, start) + 1
+                before = self.text[start:end].decode()
+                key = f"{whole} {number} {before} {after}".encode()
+                yield Fault(name, first, line, start, end, before, after, hashlib.sha256(key).hexdigest()[:12])
 
     def _functions(self, body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, Function]]:
         for node in body:
@@ -132,3 +132,9 @@ class _Finder:
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes))
+
+
+def _code(function: Function) -> str:
+    """Returns the code of a function, without its docstring."""
+    documented = ast.get_docstring(function, clean=False) is not None
+    return "".join(ast.unparse(statement) for statement in function.body[int(documented) :])
