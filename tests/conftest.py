@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from plans.expressions.functions import user
 from tests import campaign
 from tests.spark import class_data
 
@@ -127,6 +128,15 @@ def quick_jvms() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_SUBMIT_OPTS", class_data.options())
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_functions() -> Iterator[None]:
+    """Forgets the functions that a file of tests registers: a kept analysis depends on all that there are."""
+    before = dict(user.NAMED)
+    yield
+    user.NAMED.clear()
+    user.NAMED.update(before)
 
 
 @pytest.fixture
