@@ -17,11 +17,11 @@ from pyspark.sql import types as T
 
 from crown import changes
 from crown.ingest.tables.columns import WEIGHT
-from plans.expressions.intervals import CARRIER
+from plans.expressions.columns.intervals import CARRIER
 from plans.program import Program
 from plans.programs.running import ranged
 from plans.schema import CHANGE_TYPE, ROW_KIND, UNTIL
-from plans.search.shares import Grid
+from plans.search.cells.shares import Grid
 from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.months import in_arrow

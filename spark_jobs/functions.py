@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import arrow_udf
 
 from plans.errors import PlanError
-from plans.expressions import intervals
+from plans.expressions.columns import intervals
 from plans.expressions.functions.user import NAMED, UserAggregate, UserFunction
 from plans.types import arrow_type
 from spark_jobs.ingest.types import spark_type

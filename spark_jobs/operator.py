@@ -2,7 +2,7 @@
 
     change DataFrames → check → dispatch to cells → ``mapInArrow(step)`` → deltas
 
-A program whose stages can only be merged at the end takes two such rounds (``plans.search.exchanges``).
+A program whose stages can only be merged at the end takes two such rounds (``plans.search.cells.exchanges``).
 
 One micro-batch costs O(changes + deltas), amortized: now and then a cell writes a snapshot. Deltas are delivered
 exactly once with any replayable source and any idempotent or transactional sink, through retries, killed workers and
@@ -28,9 +28,9 @@ from plans.plan import Plan
 from plans.program import GroupStage, Program
 from plans.queries.algebra import Relation
 from plans.schema import Schema
-from plans.search.cell_count import worthwhile
-from plans.search.exchanges import Exchange, rounds, rounds_along
-from plans.search.shares import Grid
+from plans.search.cells.count import worthwhile
+from plans.search.cells.exchanges import Exchange, rounds, rounds_along
+from plans.search.cells.shares import Grid
 from plans.time.clock import CLOCK
 from plans.time.windows import Window
 from spark_jobs import cluster, holding
@@ -316,7 +316,7 @@ def behind_keys(plan: Program) -> Program:
 
 def default_cells(spark: SparkSession, plan: Program, rates: Mapping[str, float] | None = None) -> int:
     """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. Returns fewer if
-    more cells would get almost as many rows each, by the ``rates`` (see ``plans.search.cell_count``). Returns one if
+    more cells would get almost as many rows each, by the ``rates`` (see ``plans.search.cells.count``). Returns one if
     the query cannot be cut, or only in two rounds or behind windows, which cost a shuffle in every batch.
     """
     return worthwhile(plan, max(1, min(cluster.cores(spark) // 2, 4)), rates)

@@ -39,7 +39,7 @@ def test_every_function_and_file_that_a_page_names_exists(file: Path) -> None:
 
 
 def test_every_file_and_module_that_is_named_anywhere_exists() -> None:
-    """In pages, docstrings and comments: `plans/search/cuts.py`, or ``plans.search.cuts`` with what it defines."""
+    """In pages, docstrings and comments: `plans/search/cells/cuts.py`, or ``plans.search.cells.cuts`` and its names."""
     modules = [file for package in architecture.PACKAGES for file in (ROOT / package).rglob("*.py")]
     wrong = []
     for file in [*PAGES, ROOT / "README.md", *modules]:

@@ -22,7 +22,7 @@ from crown.store.codec import NULL, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.expressions.build import places
 from plans.expressions.coercion import INTEGERS
-from plans.expressions.decimals import shifts
+from plans.expressions.columns.decimals import shifts
 from plans.expressions.expr import Expr
 from plans.types import MOST_DIGITS, decimal_parts
 

@@ -30,7 +30,7 @@ from crown.programs.wanted import ALL, Wanted
 from crown.stages.state.memory import ProgramMemory, layout_words, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
-from plans.search.shares import grids_of
+from plans.search.cells.shares import grids_of
 
 
 class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) make another one"):

@@ -48,7 +48,7 @@ from crown.store.zset import Zset
 from plans.program import JoinStage, Program
 from plans.programs.reads import asks_users, key_of
 from plans.programs.wiring import wiring
-from plans.search.shares import grids_of
+from plans.search.cells.shares import grids_of
 from plans.time.clock import reads_clock
 
 REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)

@@ -27,7 +27,7 @@ from plans.errors import PlanError
 from plans.program import JoinStage, Program
 from plans.programs.reads import occurrences
 from plans.programs.stored_relations import stored_relations
-from plans.search.shares import grids_of
+from plans.search.cells.shares import grids_of
 from plans.show import explain
 from plans.show.programs import lines_of
 

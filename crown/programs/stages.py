@@ -14,7 +14,7 @@ from plans.program import JoinStage, LinearStage
 from plans.program import Stage as Planned
 from plans.programs.reads import feeds, key_of
 from plans.programs.wiring import Wires, without_known
-from plans.search.shares import Grid
+from plans.search.cells.shares import Grid
 
 
 def stage_of(

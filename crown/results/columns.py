@@ -21,9 +21,9 @@ from crown.store.arrow_buffers import bits, flags, valid
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
+from plans.expressions.columns.packed import elements_of
 from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr
-from plans.expressions.packed import elements_of
 from plans.plan import Output
 from plans.types import arrow_type
 

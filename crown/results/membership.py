@@ -14,9 +14,9 @@ from crown.ingest.tables.values import converted
 from crown.store.arrow_buffers import flags, integers
 from crown.store.codec import Intern, UnencodableError, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
+from plans.expressions.columns.intervals import carried
+from plans.expressions.columns.packed import comparable
 from plans.expressions.evaluate import Evaluator
-from plans.expressions.intervals import carried
-from plans.expressions.packed import comparable
 from plans.plan import Output, Plan
 from plans.queries.variables import injective
 from plans.schema import Column

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 
 from crown.store.arrow_buffers import combined, words
-from plans.expressions.packed import comparable
+from plans.expressions.columns.packed import comparable
 from plans.schema import WEIGHT
 from plans.types import type_of_arrow
 

@@ -2,9 +2,9 @@
 
 The code of an int64, int32, bool, date, timestamp, interval, or decimal of up to 18 digits is the value itself. The
 code of a float64 is its bits, with one zero and one NaN, so that NaN equals NaN and -0.0 equals 0.0, as in SQL engines.
-Strings, binary values, wider decimals and values with parts (``plans.expressions.packed``) are stored in the dictionary
-in the arena; a short value is its own code. NULL is the code -2^63 for every type. An integer or timestamp of exactly
-that value cannot be distinguished from NULL and is rejected.
+Strings, binary values, wider decimals and values with parts (``plans.expressions.columns.packed``) are stored in the
+dictionary in the arena; a short value is its own code. NULL is the code -2^63 for every type. An integer or timestamp
+of exactly that value cannot be distinguished from NULL and is rejected.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.store.arrow_buffers import Texts, bits, halves, texts, texts_of_pairs, texts_of_words, valid, words
 from crown.store.display import shown
-from plans.expressions.arrays import float_words
-from plans.expressions.intervals import MixedError, counts, of_counts
-from plans.expressions.packed import ReservedError, packed, unpacked
+from plans.expressions.columns.arrays import float_words
+from plans.expressions.columns.intervals import MixedError, counts, of_counts
+from plans.expressions.columns.packed import ReservedError, packed, unpacked
 from plans.nested import is_nested
 from plans.schema import Column
 from plans.types import arrow_type, in_a_word

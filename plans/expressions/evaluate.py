@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import arithmetic, characters, decimals, intervals, packed
-from plans.expressions.arrays import null, repeated
 from plans.expressions.casts import convert
+from plans.expressions.columns import arithmetic, characters, decimals, intervals, packed
+from plans.expressions.columns.arrays import null, repeated
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.functions.user import USER
 from plans.nested import is_nested

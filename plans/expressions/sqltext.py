@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from plans.expressions import literals
+from plans.expressions.columns.intervals import text_of
 from plans.expressions.functions.function import HigherOrder, listing, place
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.functions.user import USER
-from plans.expressions.intervals import text_of
 from plans.nested import is_nested, parts
 from plans.types import INTERVALS, decimal_parts
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions.intervals import is_interval, read
+from plans.expressions.columns.intervals import is_interval, read
 from plans.nested import is_nested
 from plans.types import arrow_type, why_untyped
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from plans.errors import PlanError
 from plans.program import Program
-from plans.search.cell_count import portion
-from plans.search.exchanges import WHY_ONE, Exchange, rounds
+from plans.search.cells.count import portion
+from plans.search.cells.exchanges import WHY_ONE, Exchange, rounds
 
 
 def line(program: Program, cells: int | None = None) -> str:

@@ -14,9 +14,9 @@ from plans.program import program_of
 from plans.programs.reads import occurrences
 from plans.programs.wiring import Wires, wiring
 from plans.search.bounds import rows_by_keys
-from plans.search.cell_count import portion
+from plans.search.cells.count import portion
+from plans.search.cells.shares import solve
 from plans.search.counted.classes import Edge, edges
-from plans.search.shares import solve
 from plans.show import upkeep
 from plans.show.evaluated import IsNative, by_arrow
 from plans.show.wires import of_table

@@ -26,8 +26,8 @@ from plans.expressions.build import Expr
 from plans.program import Program
 from plans.programs.reads import occurrences
 from plans.schema import Table
-from plans.search.cuts import Role
-from plans.search.shares import Grid
+from plans.search.cells.cuts import Role
+from plans.search.cells.shares import Grid
 from plans.types import arrow_type
 from spark_jobs.cell.worker_input import ahead
 from spark_jobs.dispatch.envelope import CELL, FILE, MASK, TAG, WEIGHT, Envelope

@@ -25,7 +25,7 @@ from crown.errors import BadRowError, ChangeError, LateRowError
 from crown.store.display import rows_shown
 from plans.expressions.functions.user import UserFunction
 from plans.program import Program
-from plans.search.shares import Grid
+from plans.search.cells.shares import Grid
 from spark_jobs.cell import engines, table
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.files import AHEAD, Filed, Reader

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from plans.programs.reads import functions_of
-from plans.search.exchanges import Exchange
+from plans.search.cells.exchanges import Exchange
 from spark_jobs import cluster
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import WEIGHT, cell_program, envelope_of

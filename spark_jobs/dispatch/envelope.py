@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from plans.expressions.intervals import restored
+from plans.expressions.columns.intervals import restored
 from plans.plan import BagAtom
 from plans.program import JoinStage, Program
 from plans.programs.reads import occurrences, used
 from plans.schema import Column, Table
-from plans.search.cuts import Role
+from plans.search.cells.cuts import Role
 from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
 
@@ -39,7 +39,8 @@ class Envelope:
 
     ``masked``: rows carry masks, because there are several cells, in which the occurrences of a relation read different
     rows. A row arrives at a cell once, and a relation is stored there once. A program with roles has no masks: it has
-    one relation per role (``plans.search.cuts``). ``whole``: all columns are carried, and also rows that no atom reads.
+    one relation per role (``plans.search.cells.cuts``). ``whole``: all columns are carried, and also rows that no atom
+    reads.
     """
 
     relations: tuple[str, ...]

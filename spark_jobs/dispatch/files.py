@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 
 from crown.ingest.tables.columns import WEIGHT
 from plans.schema import Table
-from plans.search.exchanges import Exchange
+from plans.search.cells.exchanges import Exchange
 from plans.types import decimal_parts
 from spark_jobs import cluster
 from spark_jobs.cell.files import Filed

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions.intervals import carried
+from plans.expressions.columns.intervals import carried
 
 SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (

@@ -16,8 +16,8 @@ from crown.store.arrow_buffers import flags
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Plan
 from plans.programs.reads import occurrences_of_plan
-from plans.search.cuts import Role
-from plans.search.shares import Grid
+from plans.search.cells.cuts import Role
+from plans.search.cells.shares import Grid
 from plans.types import arrow_type, decimal_parts
 from spark_jobs.dispatch.hashing import bucket, xxhash64
 

@@ -19,8 +19,8 @@ from plans.expressions.build import Expr
 from plans.plan import BagAtom, Plan
 from plans.programs.reads import occurrences
 from plans.schema import Table
-from plans.search.exchanges import Exchange
-from plans.search.shares import Grid
+from plans.search.cells.exchanges import Exchange
+from plans.search.cells.shares import Grid
 from spark_jobs.dispatch.envelope import BAD, CELL, FILE, MASK, TAG, WEIGHT, Envelope, stamp_period
 from spark_jobs.dispatch.placed import pushed
 from spark_jobs.dispatch.placement import pinned

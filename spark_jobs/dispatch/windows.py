@@ -2,7 +2,7 @@
 
     changes → the window → inserted, deleted and expired rows → the cells of the query
 
-``plans.search.window_cells`` explains why it has one cell. The cost is one more shuffle of the changes and one more
+``plans.search.cells.windows`` explains why it has one cell. The cost is one more shuffle of the changes and one more
 log. A query in one cell has its windows in that cell.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plans.program import Program
-from plans.search.exchanges import Exchange
-from plans.search.window_cells import within
+from plans.search.cells.exchanges import Exchange
+from plans.search.cells.windows import within
 from spark_jobs.dispatch.chain import ExchangeStep, strides, words_of
 
 WITHIN = ".window."

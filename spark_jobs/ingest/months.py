@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from plans.expressions import intervals
+from plans.expressions.columns import intervals
 from spark_jobs.ingest.names import plainly_named
 
 

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from plans.search.exchanges import rounds
+from plans.search.cells.exchanges import rounds
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.dispatch.keys import strides_by_key

@@ -23,7 +23,7 @@ from crown.analysis.telemetry import instrumented
 from crown.guards.arguments import flag_of, number_of
 from crown.projects.specification import AUTO, FULL, INCREMENTAL, POLICIES
 from plans.schema import Schema
-from plans.search.groups import Groups, groups_of
+from plans.search.cells.groups import Groups, groups_of
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.analysis import (
     Analysis,

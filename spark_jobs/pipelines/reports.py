@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing_extensions import override
 
 from crown.projects.reports import Report as Basic
-from plans.search.groups import Groups
+from plans.search.cells.groups import Groups
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from crown.ingest.tables.columns import WEIGHT
 from crown.programs.base_rows import kept
 from crown.programs.program import ProgramEngine
 from plans.plan import Plan
-from plans.search.cuts import Role
-from plans.search.exchanges import Exchange
+from plans.search.cells.cuts import Role
+from plans.search.cells.exchanges import Exchange
 from spark_jobs.dispatch.placed import lacking, of_plan, of_role
 from spark_jobs.errors import CheckpointError, DamagedStateError
 

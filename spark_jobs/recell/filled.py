@@ -11,7 +11,7 @@ from crown.ingest.tables.columns import WEIGHT
 from crown.programs.program import ProgramEngine
 from plans.program import Program
 from plans.programs.wiring import used_columns
-from plans.search.exchanges import Exchange
+from plans.search.cells.exchanges import Exchange
 from spark_jobs.cell.engines import created
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.placed import lacking, of_plan, of_role

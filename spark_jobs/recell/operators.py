@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crown.programs.program import ProgramEngine
-from plans.search.exchanges import Exchange, rounds, rounds_along
-from plans.search.shares import Grid
+from plans.search.cells.exchanges import Exchange, rounds, rounds_along
+from plans.search.cells.shares import Grid
 from spark_jobs.cell.kept_plan import NAME as PLAN
 from spark_jobs.cell.kept_plan import KeptPlan, kept_plan
 from spark_jobs.cell.restored import rebuilt

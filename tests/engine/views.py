@@ -9,7 +9,7 @@ from pathlib import Path
 
 import crown
 from plans.plan import Plan
-from plans.search.shares import hashable
+from plans.search.cells.shares import hashable
 from tests.engine.made import distinct_rows, join_stats
 from tests.models import ReferenceView
 from tests.oracles.database import Batch, Row, to_arrow, to_dicts

@@ -28,7 +28,7 @@ from plans.program import JoinStage, Program, program_of
 from plans.programs.reads import occurrences
 from plans.programs.stored_relations import stored_relations
 from plans.schema import Column
-from plans.search.shares import hashable, solve
+from plans.search.cells.shares import hashable, solve
 from tests.engine.comparison import planned
 from tests.engine.made import distinct_rows, join_of, join_stats
 from tests.engine.streams.test_maintenance import Maintenance

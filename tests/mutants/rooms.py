@@ -84,6 +84,7 @@ ROOMS = {
                 "plans/lowering/groups",
                 "plans/lowering/joins",
                 "plans/search",
+                "plans/search/cells",
                 "plans/search/counted",
                 "plans/search/logs",
                 "plans/payloads",

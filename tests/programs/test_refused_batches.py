@@ -21,7 +21,7 @@ import crown
 from crown.errors import MemoryBudgetError, MissingDeleteError
 from crown.store import memory
 from plans import PlanError, program
-from plans.search.shares import grids_of
+from plans.search.cells.shares import grids_of
 from tests.engine.stopping.stops import small_blocks
 from tests.marks import seeds
 from tests.oracles import duck

@@ -14,7 +14,7 @@ import crown
 import plans
 from plans.errors import PlanError
 from plans.schema import Column, Table
-from plans.search.cuts import by_output
+from plans.search.cells.cuts import by_output
 from tests.marks import every, seeds
 from tests.oracles.database import Row
 from tests.programs.driver import Driver

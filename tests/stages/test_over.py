@@ -24,7 +24,7 @@ from plans.plan import Output
 from plans.program import Feed, OverStage
 from plans.programs.frames import Frame, Order, WindowFunction
 from plans.schema import Column, Table
-from plans.search.cuts import by_output
+from plans.search.cells.cuts import by_output
 from tests.marks import seeds
 from tests.models.over import over
 from tests.models.program import fed

@@ -21,7 +21,7 @@ from plans.plan import Output
 from plans.program import Feed, TopStage
 from plans.programs.frames import Order
 from plans.schema import Column, Table
-from plans.search.cuts import by_output
+from plans.search.cells.cuts import by_output
 from tests.marks import seeds
 from tests.models.program import top
 from tests.oracles import duck

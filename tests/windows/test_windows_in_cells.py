@@ -18,9 +18,9 @@ from crown.programs.program import ProgramEngine
 from plans import program
 from plans.program import Program
 from plans.schema import Schema
-from plans.search.cell_count import worthwhile
-from plans.search.exchanges import rounds
-from plans.search.window_cells import within
+from plans.search.cells.count import worthwhile
+from plans.search.cells.exchanges import rounds
+from plans.search.cells.windows import within
 from plans.show.programs import text
 from spark_jobs.dispatch.envelope import cell_program, envelope_of
 from tests.marks import slow

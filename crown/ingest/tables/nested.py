@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.ingest.tables.arrays import plain
-from plans.expressions.arrays import validity, words
-from plans.expressions.packed import elements_of, listed, mapped
+from plans.expressions.columns.arrays import validity, words
+from plans.expressions.columns.packed import elements_of, listed, mapped
 from plans.nested import ARRAY, MAP, STRUCT, Parts, is_nested, parts
 from plans.types import arrow_type
 

@@ -16,7 +16,7 @@ from crown.ingest.tables.columns import ABSENT, item
 from crown.ingest.tables.given import Given
 from crown.ingest.tables.nested import of_array, of_json, of_list, structs_for_maps
 from plans.expressions.casts import convert
-from plans.expressions.intervals import counts
+from plans.expressions.columns.intervals import counts
 from plans.files.values import parsed
 from plans.nested import has_map, is_nested
 from plans.types import arrow_type

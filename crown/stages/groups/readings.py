@@ -23,7 +23,7 @@ from crown.stages.kernels.groups import heaps
 from crown.stages.kernels.groups.multisets import TREE
 from crown.store.codec import encode
 from crown.store.dictionary import Dictionary
-from plans.expressions.packed import listed
+from plans.expressions.columns.packed import listed
 from plans.nested import array_of
 from plans.payloads.sums import ORDERED, Values
 from plans.program import Aggregate

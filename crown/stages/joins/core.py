@@ -1,8 +1,8 @@
 """Runs a join core as a stage, in one or several cells. Its relations are base tables, or ``#i`` for stage i.
 
-Several cells partition the rows by a grid (``plans.search.shares``) and never communicate: each is a separate core over
-its own rows. Kernels run without the GIL, so threads apply a batch to all cells at once. A row is copied to the cells
-with the coordinates of its hashed attributes, and to all cells along the axes whose attributes it lacks.
+Several cells partition the rows by a grid (``plans.search.cells.shares``) and never communicate: each is a separate
+core over its own rows. Kernels run without the GIL, so threads apply a batch to all cells at once. A row is copied to
+the cells with the coordinates of its hashed attributes, and to all cells along the axes whose attributes it lacks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from plans.program import JoinStage
 from plans.programs.stored_relations import StoredRelation, stored_relations
 from plans.programs.wiring import Wires
 from plans.schema import Column
-from plans.search.shares import Grid
+from plans.search.cells.shares import Grid
 
 _TURN = 8  # record batches that a cell delivers before it waits for the others
 _TICK = 0.01  # seconds between two checks whether a batch must stop

@@ -25,7 +25,7 @@ from crown.stages.over.kept import Kept
 from crown.stages.over.stretches import Passed, Pieces, Stretches, different
 from crown.stages.over.sums import Sums
 from crown.store.dictionary import Dictionary
-from plans.expressions import dates
+from plans.expressions.columns import dates
 from plans.programs import frames
 from plans.programs.frames import Order, WindowFunction
 from plans.schema import Column as Declared

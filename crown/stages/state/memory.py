@@ -19,7 +19,7 @@ from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, whole_pages
 from plans.program import JoinStage, LinearStage, Program, Stage
 from plans.programs.wiring import wiring
-from plans.search.shares import grids_of
+from plans.search.cells.shares import grids_of
 
 OWN_PARTS = 2  # the dictionary and the base tables
 

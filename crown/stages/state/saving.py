@@ -17,7 +17,7 @@ import numpy as np
 from crown.kernels.arena import H_TOP
 from crown.store import words_file
 from plans.program import Program
-from plans.search.shares import grids_of
+from plans.search.cells.shares import grids_of
 
 KIND = b"crown snapshot"
 

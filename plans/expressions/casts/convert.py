@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions import arithmetic, dates, decimals
-from plans.expressions.arrays import array_of, on_arrays, validity, words
 from plans.expressions.casts import reading, writing
 from plans.expressions.coercion import INTEGERS, numeric
+from plans.expressions.columns import arithmetic, dates, decimals
+from plans.expressions.columns.arrays import array_of, on_arrays, validity, words
+from plans.expressions.columns.packed import elements_of, listed, mapped
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.literals import EXACT
-from plans.expressions.packed import elements_of, listed, mapped
 from plans.nested import is_nested, matched
 from plans.types import INTERVALS
 

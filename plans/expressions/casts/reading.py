@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions import dates, intervals
-from plans.expressions.arrays import on_arrays
-from plans.expressions.characters import readable
+from plans.expressions.columns import dates, intervals
+from plans.expressions.columns.arrays import on_arrays
+from plans.expressions.columns.characters import readable
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.literals import EXACT
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions import dates, intervals
-from plans.expressions.arrays import array_of, on_arrays
+from plans.expressions.columns import dates, intervals
+from plans.expressions.columns.arrays import array_of, on_arrays
 from plans.expressions.functions.distinct import by_distinct
 
 _LEAST, _MOST = 1e-3, 1e7  # Java writes doubles between these without an exponent

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions.characters import readable
+from plans.expressions.columns.characters import readable
 
 
 def by_distinct(function: Callable[..., Any], type_: pa.DataType, *values: Any) -> Any:

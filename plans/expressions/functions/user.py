@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from plans.errors import FunctionError, PlanError
-from plans.expressions import intervals
-from plans.expressions.arrays import on_arrays
 from plans.expressions.coercion import common
+from plans.expressions.columns import intervals
+from plans.expressions.columns.arrays import on_arrays
 from plans.types import arrow_type
 
 USER = "user"

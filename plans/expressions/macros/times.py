@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plans.errors import PlanError
-from plans.expressions import intervals
 from plans.expressions.build import Expr, call, cast, lit
+from plans.expressions.columns import intervals
 from plans.expressions.functions.clock.formats import SECONDS
 from plans.expressions.functions.clock.spans import MICROS, MONTHS, unit_of
 from plans.expressions.functions.function import macro

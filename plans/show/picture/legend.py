@@ -7,8 +7,8 @@ from html import escape
 
 from plans.plan import BagAtom, Node, Plan
 from plans.program import JoinStage, Program
+from plans.search.cells.shares import hashable
 from plans.search.counted.classes import edges
-from plans.search.shares import hashable
 from plans.show import programs, upkeep
 
 _CROWN = "Change Propagation Without Joins, PVLDB 16(5), 2023"

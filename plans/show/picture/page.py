@@ -12,8 +12,8 @@ from plans.plan import Plan
 from plans.program import JoinStage, Program, Stage, program_of
 from plans.programs.reads import occurrences_of_plan, sources
 from plans.programs.wiring import Wires, wiring
+from plans.search.cells.shares import hashable, solve
 from plans.search.counted.classes import CONSTANT, ENUMERATED, LOGARITHMIC
-from plans.search.shares import hashable, solve
 from plans.show import explain, programs, upkeep
 from plans.show.picture import flow, tree
 from plans.show.picture.legend import legend

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from crown.ingest.tables.columns import WEIGHT
-from plans.expressions.intervals import is_interval
+from plans.expressions.columns.intervals import is_interval
 from plans.program import Program
 from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from plans import Expr, PlanError, arrow_type
 from plans.expressions.build import ARITHMETIC, COMPARISONS, FUNCTIONS, NULL, call, cast, col, lit
+from plans.expressions.columns.intervals import restored
 from plans.expressions.functions.function import HigherOrder, constant
-from plans.expressions.intervals import restored
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.literals import RESERVED
 from plans.nested import is_nested, parts

@@ -11,7 +11,7 @@ import pytest
 
 from plans.errors import PlanError
 from plans.programs import named
-from plans.search.groups import Group, groups_of
+from plans.search.cells.groups import Group, groups_of
 from tests.oracles import duck
 
 SCHEMA = {

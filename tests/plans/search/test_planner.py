@@ -15,8 +15,8 @@ from plans import Plan, plan
 from plans.commands.declare import query_text
 from plans.errors import PlanError
 from plans.programs.reads import occurrences
+from plans.search.cells.shares import hashable, load, solve
 from plans.search.planning import MAX_CHILDREN
-from plans.search.shares import hashable, load, solve
 from plans.theory.hypergraph import bits
 from tests.oracles import duck
 from tests.oracles.database import Database, canonical, to_arrow

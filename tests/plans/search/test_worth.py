@@ -9,8 +9,8 @@ import pytest
 import plans
 from plans.plan import passed
 from plans.program import Feed, LinearStage, PointwiseStage
-from plans.search.cell_count import portion, worthwhile
-from plans.search.cuts import by_output
+from plans.search.cells.count import portion, worthwhile
+from plans.search.cells.cuts import by_output
 from plans.show import programs
 from tests.marks import every
 

@@ -16,8 +16,8 @@ from crown.ingest.changes import WEIGHT
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Program, program
-from plans.search.exchanges import rounds
-from plans.search.shares import grids_of
+from plans.search.cells.exchanges import rounds
+from plans.search.cells.shares import grids_of
 from plans.types import arrow_type
 from spark_jobs.dispatch.envelope import cell_program, envelope_of
 from tests.marks import seeds, slow

@@ -13,8 +13,8 @@ from plans import program
 from plans.lowering import lower
 from plans.plan import Plan
 from plans.program import JoinStage, Program
-from plans.search.cuts import by_anything
-from plans.search.shares import hashable
+from plans.search.cells.cuts import by_anything
+from plans.search.cells.shares import hashable
 from tests.engine.stopping.stops import small_blocks
 from tests.marks import seeds
 from tests.models import PayloadReference

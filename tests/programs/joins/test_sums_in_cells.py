@@ -18,7 +18,7 @@ from crown.stages.groups.exported_sums import digits, limbs_from
 from crown.store.codec import NULL
 from plans import program
 from plans.program import GroupStage, Program
-from plans.search.exchanges import rounds
+from plans.search.cells.exchanges import rounds
 from spark_jobs.cell import warm
 from spark_jobs.dispatch.envelope import cell_program, envelope_of
 from tests.plans.lowering.program_queries import TABLES

@@ -16,7 +16,7 @@ import pytest
 import plans
 from crown.errors import ChangeError
 from plans.schema import Column, Schema, Table
-from plans.search.exchanges import rounds
+from plans.search.cells.exchanges import rounds
 from spark_jobs.cell import files
 from spark_jobs.dispatch.envelope import WEIGHT, cell_program, envelope_of
 from spark_jobs.dispatch.shuffle import base_relations, made_of

@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 import crown
 from crown.errors import CrownError, ProjectError
 from plans.expressions.functions import user
-from plans.search.groups import Group, Groups
+from plans.search.cells.groups import Group, Groups
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.definitions.remembered import recalled
 from spark_jobs.pipelines.definitions.sessions import Session

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crown.programs.program import ProgramEngine
 from plans.program import Program
-from plans.search.exchanges import rounds
+from plans.search.cells.exchanges import rounds
 from plans.types import arrow_type
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.kept_plan import keep_plan

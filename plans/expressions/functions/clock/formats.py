@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import dates
-from plans.expressions.arrays import array_of, on_arrays, words
+from plans.expressions.columns import dates
+from plans.expressions.columns.arrays import array_of, on_arrays, words
 from plans.expressions.functions.clock.pattern import Item, items
 from plans.expressions.functions.function import function
 

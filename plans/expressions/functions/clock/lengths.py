@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from plans.expressions import intervals
+from plans.expressions.columns import intervals
 from plans.expressions.functions.function import function
 
 _ZERO = "TIMESTAMP_MICROS(0L)"

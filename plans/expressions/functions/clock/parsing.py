@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from plans.expressions import dates
 from plans.expressions.casts.reading import day_number, offset
+from plans.expressions.columns import dates
 from plans.expressions.functions.clock.formats import MONTHS, checked
 from plans.expressions.functions.clock.pattern import Item, items
 from plans.expressions.functions.distinct import by_distinct, each

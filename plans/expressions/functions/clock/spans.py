@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import dates
-from plans.expressions.arrays import array_of, on_arrays, words
 from plans.expressions.casts.reading import day_number
+from plans.expressions.columns import dates
+from plans.expressions.columns.arrays import array_of, on_arrays, words
 from plans.expressions.functions.clock.parsing import on_words
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.functions.function import function

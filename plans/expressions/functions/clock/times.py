@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import dates, decimals
-from plans.expressions.arrays import array_of, null, on_arrays, words
+from plans.expressions.columns import dates, decimals
+from plans.expressions.columns.arrays import array_of, null, on_arrays, words
 from plans.expressions.functions.function import function
 
 _CLOCK = {"hour": (3_600 * dates.SECOND, 24), "minute": (60 * dates.SECOND, 60), "second": (dates.SECOND, 60)}

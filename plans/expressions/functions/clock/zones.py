@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from plans.errors import PlanError
-from plans.expressions import dates
 from plans.expressions.casts.reading import offset
+from plans.expressions.columns import dates
 from plans.expressions.functions.clock.parsing import on_words
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.functions.function import function

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions.arrays import float_words, on_arrays, validity, words
+from plans.expressions.columns.arrays import float_words, on_arrays, validity, words
+from plans.expressions.columns.packed import comparable, elements_of, listed, mapped
 from plans.expressions.functions.function import function
-from plans.expressions.packed import comparable, elements_of, listed, mapped
 from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, element_of, is_nested, parts, struct_of
 from plans.types import type_of_arrow
 

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from plans.errors import PlanError
-from plans.expressions import dates
-from plans.expressions.arrays import on_arrays, validity, words
 from plans.expressions.coercion import INTEGERS
+from plans.expressions.columns import dates
+from plans.expressions.columns.arrays import on_arrays, validity, words
+from plans.expressions.columns.packed import elements_of, listed, mapped
 from plans.expressions.functions.distinct import each
 from plans.expressions.functions.function import function
 from plans.expressions.functions.nested.collections import codes, of_kind, rows_of, where
-from plans.expressions.packed import elements_of, listed, mapped
 from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, is_nested, parts, struct_of
 from plans.types import INTERVALS
 

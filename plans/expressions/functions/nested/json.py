@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions.arrays import on_arrays, validity
 from plans.expressions.casts.reading import read
 from plans.expressions.casts.writing import double_text, written
+from plans.expressions.columns.arrays import on_arrays, validity
+from plans.expressions.columns.packed import elements_of, listed
 from plans.expressions.functions.clock import formats
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.functions.function import function
 from plans.expressions.functions.nested.jsonpath import quoted
 from plans.expressions.literals import EXACT
-from plans.expressions.packed import elements_of, listed
 from plans.nested import ARRAY, MAP, STRUCT, is_nested, parts
 from plans.types import arrow_type, decimal_parts, normal_type, type_of_arrow
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import intervals
-from plans.expressions.arrays import on_arrays, validity
 from plans.expressions.coercion import INTEGERS
+from plans.expressions.columns import intervals
+from plans.expressions.columns.arrays import on_arrays, validity
+from plans.expressions.columns.packed import BY_KEY, elements_of, listed, mapped, places_of
 from plans.expressions.functions.function import KINDS, HigherOrder, place
 from plans.expressions.functions.nested.collections import kept, of_kind, rows_of, where
-from plans.expressions.packed import BY_KEY, elements_of, listed, mapped, places_of
 from plans.nested import ARRAY, MAP, Parts, array_of
 
 

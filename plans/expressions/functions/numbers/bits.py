@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions.arrays import array_of, on_arrays, words
+from plans.expressions.columns.arrays import array_of, on_arrays, words
 from plans.expressions.functions.function import function
 from plans.expressions.literals import RESERVED
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from plans.errors import PlanError
-from plans.expressions.arrays import float_words, on_arrays, validity, words
+from plans.expressions.columns.arrays import float_words, on_arrays, validity, words
 from plans.expressions.functions.distinct import by_distinct, each
 from plans.expressions.functions.function import function
 from plans.nested import is_nested

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import arithmetic
+from plans.expressions.columns import arithmetic
 from plans.expressions.functions.function import function, plain
 from plans.types import decimal_parts
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions import arithmetic, decimals
-from plans.expressions.arrays import array_of, on_arrays, words
 from plans.expressions.casts import convert
 from plans.expressions.coercion import MAX_DIGITS, named
+from plans.expressions.columns import arithmetic, decimals
+from plans.expressions.columns.arrays import array_of, on_arrays, words
 from plans.expressions.functions.function import function
 from plans.types import decimal_parts
 

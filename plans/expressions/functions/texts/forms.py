@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions.characters import readable
+from plans.expressions.columns.characters import readable
 from plans.expressions.functions.distinct import each
 from plans.expressions.functions.function import function
 from plans.expressions.functions.nested.jsonpath import members

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions.arrays import on_arrays, validity
-from plans.expressions.characters import bytes_of, like_regex, readable
+from plans.expressions.columns.arrays import on_arrays, validity
+from plans.expressions.columns.characters import bytes_of, like_regex, readable
+from plans.expressions.columns.packed import elements_of, listed, places_of
 from plans.expressions.functions.distinct import each
 from plans.expressions.functions.function import function
 from plans.expressions.functions.texts.regexes import LINE_END, Regex, translated
-from plans.expressions.packed import elements_of, listed, places_of
 from plans.nested import array_of
 
 _JAVA = (

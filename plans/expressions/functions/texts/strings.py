@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import characters
-from plans.expressions.arrays import on_arrays
-from plans.expressions.characters import readable
+from plans.expressions.columns import characters
+from plans.expressions.columns.arrays import on_arrays
+from plans.expressions.columns.characters import readable
 from plans.expressions.functions.distinct import by_distinct, each
 from plans.expressions.functions.function import cast_to, function, plain
 

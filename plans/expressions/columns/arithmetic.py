@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions import decimals
-from plans.expressions.arrays import array_of, on_arrays, words
+from plans.expressions.columns import decimals
+from plans.expressions.columns.arrays import array_of, on_arrays, words
 from plans.expressions.literals import RESERVED
 
 _CHECKED = {"add": pc.add_checked, "sub": pc.subtract_checked, "mul": pc.multiply_checked}

@@ -15,9 +15,9 @@ from typing import Any
 from plans.errors import PlanError
 from plans.program import Program
 from plans.programs.reads import up_to
-from plans.search.cell_count import ENOUGH
-from plans.search.cuts import FREE, Ways, ways_by_anything, ways_by_output
-from plans.search.exchanges import splits
+from plans.search.cells.count import ENOUGH
+from plans.search.cells.cuts import FREE, Ways, ways_by_anything, ways_by_output
+from plans.search.cells.exchanges import splits
 
 _ANY = tuple(name for name, _ in FREE)
 

@@ -29,9 +29,9 @@ from plans.program import (
 from plans.programs.reads import below, fed, feeds, inputs, reading, up_to
 from plans.queries.algebra import unused
 from plans.schema import STAGE_OF_CELL, WEIGHT, Column, Table
-from plans.search.cuts import Cut, Role, by_anything, by_output, uncut
-from plans.search.partials import merged, partial
-from plans.search.shares import Grid, hashable, solve
+from plans.search.cells.cuts import Cut, Role, by_anything, by_output, uncut
+from plans.search.cells.partials import merged, partial
+from plans.search.cells.shares import Grid, hashable, solve
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def rounds(maintained: Program, cells: int) -> tuple[Exchange, ...]:
     """Returns the one or two rounds in which a program runs in `cells` cells. Raises PlanError if it cannot be cut.
 
     A single cell contains the windows of a program. Several cells would have several watermarks and counts, so they
-    read the changes that leave the windows (`plans.search.window_cells`).
+    read the changes that leave the windows (`plans.search.cells.windows`).
     """
     if maintained.plan is not None:
         return (Exchange(maintained, solve(maintained.plan, cells)),)

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions import arithmetic, dates
-from plans.expressions.arrays import array_of, on_arrays, validity, words
+from plans.expressions.columns import arithmetic, dates
+from plans.expressions.columns.arrays import array_of, on_arrays, validity, words
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.literals import EXACT
 from plans.types import INTERVALS, arrow_type

@@ -18,9 +18,9 @@ from plans.plan import passed
 from plans.program import Feed, LinearStage, Program
 from plans.programs.reads import occurrences, used
 from plans.schema import Table
-from plans.search.cuts import Role
-from plans.search.exchanges import Exchange
-from plans.search.shares import Grid
+from plans.search.cells.cuts import Role
+from plans.search.cells.exchanges import Exchange
+from plans.search.cells.shares import Grid
 
 
 def within(program: Program, whole: bool = False) -> Mapping[str, Exchange]:

@@ -38,7 +38,7 @@ from plans.program import (
 )
 from plans.programs.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used, without_others
 from plans.queries.algebra import unused
-from plans.search.shares import HASHABLE, separating
+from plans.search.cells.shares import HASHABLE, separating
 
 Hashed = tuple[tuple[str, str], ...]
 """Columns, each with the type as which its values are hashed. An empty tuple: every row is in every cell."""

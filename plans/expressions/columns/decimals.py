@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions.arrays import array_of, on_arrays, words
 from plans.expressions.coercion import MAX_DIGITS, QUOTIENT_DIGITS
+from plans.expressions.columns.arrays import array_of, on_arrays, words
 from plans.expressions.literals import digits
 
 _WIDE = pa.decimal256(76, 0)

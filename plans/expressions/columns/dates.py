@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions.arrays import array_of, on_arrays, words
+from plans.expressions.columns.arrays import array_of, on_arrays, words
 
 SECOND = 1_000_000  # microseconds
 DAY = 86_400 * SECOND

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plans.program import Program
-from plans.search.cuts import by_output
-from plans.search.shares import Grid, hashable, load, solve
+from plans.search.cells.cuts import by_output
+from plans.search.cells.shares import Grid, hashable, load, solve
 
 ENOUGH = 1.1  # another cell must reduce the rows of each cell by more than a tenth
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions.arrays import float_words, on_arrays, validity, words
+from plans.expressions.columns.arrays import float_words, on_arrays, validity, words
 from plans.nested import ARRAY, STRUCT, is_nested, parts
 from plans.types import ONE_WORD_DIGITS, arrow_type
 

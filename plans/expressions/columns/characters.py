@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions.arrays import on_arrays
+from plans.expressions.columns.arrays import on_arrays
 
 _GROW_IN_UPPER = (
     *(0xDF, 0x149, 0x1F0, 0x390, 0x3B0, 0x587),

@@ -1,0 +1,1 @@
+"""Functions on whole Arrow columns: numbers, decimals, texts, dates, intervals and nested values."""

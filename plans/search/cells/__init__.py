@@ -1,0 +1,1 @@
+"""The cells of a plan: how its rows are distributed, so that cells do not communicate."""
