@@ -25,7 +25,8 @@ from crown.options import Checks, Planning
 from plans.errors import PlanError
 from plans.files.delimited import UNREADABLE
 from plans.plan import Plan
-from plans.program import GroupStage, Program
+from plans.program import Program
+from plans.programs.stages import GroupStage
 from plans.queries.algebra import Relation
 from plans.schema import Schema
 from plans.search.cells.count import worthwhile

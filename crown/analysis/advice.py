@@ -5,7 +5,8 @@ from __future__ import annotations
 from crown.analysis.hot import Fan
 from plans.expressions.sqltext import identifier
 from plans.plan import Node, Plan
-from plans.program import JoinStage, Program
+from plans.program import Program
+from plans.programs.stages import JoinStage
 from plans.schema import STAGE
 from plans.search.counted.classes import FIRST_ORDER, edges, join_class
 

@@ -11,7 +11,7 @@ from crown.kernels import arena as A
 from crown.kernels.geometry import table_total
 from crown.programs.program import ProgramEngine
 from crown.stages.joins.core import Join
-from plans.program import JoinStage, Stage
+from plans.programs.stages import JoinStage, Stage
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from crown.analysis.meter import LastBatch
 from crown.analysis.parts import StageParts, stages_of
 from crown.analysis.work import Work, work, work_of
 from crown.programs.program import ProgramEngine
-from plans.program import JoinStage
+from plans.programs.stages import JoinStage
 from plans.show import explain, programs, upkeep
 
 HOTTEST = 3

@@ -13,7 +13,8 @@ from plans import PlanError, parse
 from plans import program as make_program
 from plans.expressions.build import col
 from plans.payloads.sums import COFACTOR
-from plans.program import Aggregate, GroupStage, Program
+from plans.program import Program
+from plans.programs.stages import Aggregate, GroupStage
 from plans.queries.algebra import Group, Query, Relation
 from plans.schema import Column
 from plans.types import decimal_parts

@@ -25,9 +25,9 @@ from crown.stages.joins.core import Join
 from crown.stages.over.stage import Over
 from crown.store.records import Records
 from crown.store.zset import Zset
-from plans.program import outputs_of
 from plans.programs.reads import each_once
 from plans.programs.running import ranged, windowed
+from plans.programs.stages import outputs_of
 from plans.schema import Column
 from plans.types import arrow_type
 

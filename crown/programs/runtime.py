@@ -45,8 +45,9 @@ from crown.store.codec import uses_dictionary
 from crown.store.dictionary import with_room
 from crown.store.memory import numbers
 from crown.store.zset import Zset
-from plans.program import JoinStage, Program
+from plans.program import Program
 from plans.programs.reads import asks_users, key_of
+from plans.programs.stages import JoinStage
 from plans.programs.wiring import wiring
 from plans.search.cells.shares import grids_of
 from plans.time.clock import reads_clock

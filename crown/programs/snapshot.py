@@ -24,8 +24,9 @@ from crown.stages.state.memory import ProgramMemory, layout_words, limits_of, ow
 from crown.stages.state.saving import KIND
 from crown.store import words_file
 from plans.errors import PlanError
-from plans.program import JoinStage, Program
+from plans.program import Program
 from plans.programs.reads import occurrences
+from plans.programs.stages import JoinStage
 from plans.programs.stored_relations import stored_relations
 from plans.search.cells.shares import grids_of
 from plans.show import explain

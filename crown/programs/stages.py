@@ -10,9 +10,9 @@ from crown.stages.linear import Linear, tells_apart
 from crown.stages.over.feeds import over_feeds
 from crown.stages.protocol import Stage
 from crown.stages.state.memory import ProgramMemory
-from plans.program import JoinStage, LinearStage
-from plans.program import Stage as Planned
 from plans.programs.reads import feeds, key_of
+from plans.programs.stages import JoinStage, LinearStage
+from plans.programs.stages import Stage as Planned
 from plans.programs.wiring import Wires, without_known
 from plans.search.cells.shares import Grid
 

@@ -11,8 +11,8 @@ from crown.expressions.program import Program, is_native, is_wide, native
 from crown.results.columns import Frame, Projection
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
-from plans.program import Feed
 from plans.programs.exploded import EXPLODE, exploded_column
+from plans.programs.stages import Feed
 from plans.schema import Column
 
 

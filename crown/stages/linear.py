@@ -11,8 +11,8 @@ from crown.stages.feeds import Fed, readers
 from crown.stages.protocol import Stage
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
-from plans.program import LinearStage
 from plans.programs.exploded import EXPLODE
+from plans.programs.stages import LinearStage
 from plans.schema import Column
 
 

@@ -18,7 +18,7 @@ from crown.stages.feeds import readers
 from crown.stages.protocol import Part, Stage
 from crown.stages.tables.counted_tuples import CountedTuples
 from crown.store.zset import Zset
-from plans.program import Function, PointwiseStage
+from plans.programs.stages import Function, PointwiseStage
 from plans.schema import Column
 
 

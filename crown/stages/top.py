@@ -21,7 +21,7 @@ from crown.stages.orders import order_words
 from crown.stages.protocol import Part, Stage
 from crown.stages.trees import InOrder, Partitions
 from crown.store.zset import Zset
-from plans.program import TopStage
+from plans.programs.stages import TopStage
 from plans.schema import Column
 
 

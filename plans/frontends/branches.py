@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from plans.expressions.build import cast
-from plans.program import Function
+from plans.programs.stages import Function
 from plans.queries.algebra import Group, Query, Relation
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from plans.expressions.build import Expr, call, col
 from plans.frontends.rewrites import PICKED, AggregateCall
-from plans.program import Aggregate
 from plans.programs.frames import Order
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Source, Top
 from plans.schema import Column, Table
 

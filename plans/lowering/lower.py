@@ -20,21 +20,20 @@ from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages
 from plans.payloads.sums import ONCE
 from plans.plan import passed
-from plans.program import (
+from plans.program import Program, program_of
+from plans.programs.exploded import exploded
+from plans.programs.reads import typed
+from plans.programs.stages import (
     Feed,
     Function,
     GroupStage,
     LinearStage,
     OverStage,
     PointwiseStage,
-    Program,
     SliceStage,
     TimedStage,
     TopStage,
-    program_of,
 )
-from plans.programs.exploded import exploded
-from plans.programs.reads import typed
 from plans.queries.algebra import (
     Group,
     Over,

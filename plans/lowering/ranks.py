@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plans.expressions.build import MIRROR, Expr, call, cast, col, conjoin, lit
-from plans.program import Aggregate
 from plans.programs.frames import EVERY_ROW, RANKS, Frame, WindowFunction
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Over, Query, Relation, Source, Top, rebuilt, unused
 from plans.schema import Column, Table
 

@@ -9,7 +9,7 @@ from typing import Any
 from plans import serial
 from plans.expressions.build import FALSE, NULL, Expr, cast, col, conjoin, lit, substitute
 from plans.plan import Output
-from plans.program import Feed, LinearStage, PointwiseStage, Stage, identity, outputs_of
+from plans.programs.stages import Feed, LinearStage, PointwiseStage, Stage, identity, outputs_of
 from plans.queries.algebra import Query, Relation, Source, split
 from plans.queries.conjunction import verdict
 from plans.schema import STAGE, Column, Table, source_of

@@ -13,8 +13,8 @@ from itertools import combinations_with_replacement
 
 from plans.payloads.carried import KnownSum
 from plans.payloads.payload import COUNT_BITS, FLOAT_BITS
-from plans.program import Aggregate
 from plans.programs.frames import Order
+from plans.programs.stages import Aggregate
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 COUNTS = ("count", "count_if", "regr_count")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from plans.expressions.expr import Expr
 from plans.nested import element_of
 from plans.plan import Output
-from plans.program import Feed
+from plans.programs.stages import Feed
 
 EXPLODE = "explode"
 """The operator of a feed column that has the elements of an array, one per row."""

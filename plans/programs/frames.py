@@ -100,8 +100,8 @@ class WindowFunction:
     `last_value`, `nth_value` (number `count`, 0 is 1; of `last_value` from the end; `default` as before), or an
     aggregate: `min`, `max`, one that is computed from sums (`plans.payloads.sums`), or one that gathers values
     (`GATHERED`). `arguments`, `where`, `distinct`, `share`, `separator` and `by` (its own order) are those of
-    `plans.program.Aggregate`; a function that picks a row picks one that passes `where`. `frame`: of all functions from
-    `first_value` on.
+    `plans.programs.stages.Aggregate`; a function that picks a row picks one that passes `where`. `frame`: of all
+    functions from `first_value` on.
     """
 
     json_may_lack: ClassVar[tuple[str, ...]] = ("distinct", "share", "separator", "by")

@@ -16,8 +16,9 @@ from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages
 from plans.plan import Result
 from plans.planner import check_options, parse
-from plans.program import GroupStage, Program, outputs_of
+from plans.program import Program
 from plans.programs.reads import each_once, sources, typed, without_others
+from plans.programs.stages import GroupStage, outputs_of
 from plans.queries.algebra import Relation, bases
 from plans.schema import Column, Schema, Table
 from plans.search.cost import checked_rates

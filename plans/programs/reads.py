@@ -10,16 +10,15 @@ from plans.errors import PlanError
 from plans.expressions.expr import Expr
 from plans.expressions.functions.user import UserFunction, of_json
 from plans.plan import BagAtom, Node, Output, Plan
-from plans.program import (
+from plans.program import Maintainable, Program
+from plans.programs.stages import (
     BandStage,
     Feed,
     GroupStage,
     JoinStage,
     LinearStage,
-    Maintainable,
     OverStage,
     PointwiseStage,
-    Program,
     SingleStage,
     SliceStage,
     Stage,

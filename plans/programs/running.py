@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from plans.errors import PlanError
 from plans.expressions.build import Expr
 from plans.plan import Output
-from plans.program import LinearStage, OverStage, Program, outputs_of
+from plans.program import Program
 from plans.programs.frames import RANKS
+from plans.programs.stages import LinearStage, OverStage, outputs_of
 
 NUMBERS = (*RANKS, "count")
 """Functions that are numbers of rows, and never NULL."""

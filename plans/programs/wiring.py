@@ -21,8 +21,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from plans.program import BandStage, Feed, GroupStage, JoinStage, LinearStage, Program, Stage, outputs_of
+from plans.program import Program
 from plans.programs.reads import Parts, holding, key_of, occurrences, only_read_by, readers, sources
+from plans.programs.stages import BandStage, Feed, GroupStage, JoinStage, LinearStage, Stage, outputs_of
 from plans.programs.stored_relations import stored_relations
 from plans.schema import Column
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 from plans.errors import PlanError, Position
 from plans.expressions.build import Expr, col
 from plans.nested import element_of
-from plans.program import Aggregate, Function
 from plans.programs.frames import Order, Slice, WindowFunction
+from plans.programs.stages import Aggregate, Function
 from plans.schema import WEIGHT, Column, Table
 from plans.stack import with_room
 

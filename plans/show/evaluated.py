@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 
 from plans.expressions.expr import Expr
 from plans.plan import Output
-from plans.program import GroupStage, JoinStage, Stage
 from plans.programs.exploded import EXPLODE
 from plans.programs.reads import feeds
+from plans.programs.stages import GroupStage, JoinStage, Stage
 
 IsNative = Callable[[Expr], bool]
 """Returns whether a whole expression has a native form."""

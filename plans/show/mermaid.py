@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from plans.plan import BagAtom, Node, Plan
-from plans.program import JoinStage, Program
+from plans.program import Program
 from plans.programs.reads import sources
+from plans.programs.stages import JoinStage
 from plans.search.counted.classes import edges
 from plans.show import explain, programs, upkeep
 

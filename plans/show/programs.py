@@ -9,7 +9,10 @@ from collections.abc import Iterable
 from plans.expressions.sqltext import COMPARISONS, identifier
 from plans.payloads.payload import VALUE
 from plans.plan import Output
-from plans.program import (
+from plans.program import Program
+from plans.programs.bands import PairTerm
+from plans.programs.frames import EVERY_ROW, SESSIONS, VALUED, Frame, Order, WindowFunction, kinds
+from plans.programs.stages import (
     Aggregate,
     BandStage,
     Feed,
@@ -19,15 +22,12 @@ from plans.program import (
     LinearStage,
     OverStage,
     PointwiseStage,
-    Program,
     SingleStage,
     SliceStage,
     Stage,
     TimedStage,
     TopStage,
 )
-from plans.programs.bands import PairTerm
-from plans.programs.frames import EVERY_ROW, SESSIONS, VALUED, Frame, Order, WindowFunction, kinds
 from plans.programs.wiring import Wires, wiring
 from plans.schema import Table
 from plans.serial import kind_name

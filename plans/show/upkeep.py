@@ -8,22 +8,22 @@ from typing import Any
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import LISTED, ORDERED
 from plans.plan import Plan
-from plans.program import (
+from plans.program import Program
+from plans.programs.bands import GROUPS, ROWS, SUMS, Band
+from plans.programs.frames import keep_values
+from plans.programs.stages import (
     BandStage,
     GroupStage,
     JoinStage,
     LinearStage,
     OverStage,
     PointwiseStage,
-    Program,
     SingleStage,
     SliceStage,
     Stage,
     TimedStage,
     TopStage,
 )
-from plans.programs.bands import GROUPS, ROWS, SUMS, Band
-from plans.programs.frames import keep_values
 from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
 from plans.search.indexes import index_of
 from plans.serial import kind_name

@@ -17,24 +17,22 @@ from dataclasses import dataclass, replace
 from plans.expressions.expr import Expr
 from plans.payloads.payload import COUNTED
 from plans.plan import BagAtom, Node, Output
-from plans.program import (
+from plans.program import Maintainable, Program, program_of
+from plans.programs.reads import occurrences
+from plans.programs.stages import (
     BandStage,
     Feed,
     GroupStage,
     JoinStage,
-    Maintainable,
     OverStage,
     PointwiseStage,
-    Program,
     SingleStage,
     SliceStage,
     Stage,
     TimedStage,
     TopStage,
     outputs_of,
-    program_of,
 )
-from plans.programs.reads import occurrences
 from plans.schema import STAGE, source_of
 from plans.time.windows import Window
 

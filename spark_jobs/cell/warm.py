@@ -18,7 +18,8 @@ import plans
 from plans.errors import FunctionError
 from plans.nested import STRUCT, is_nested
 from plans.payloads.sums import ROWS, term_of
-from plans.program import GroupStage, Program
+from plans.program import Program
+from plans.programs.stages import GroupStage
 from plans.types import arrow_type, decimal_parts
 from spark_jobs.cell.engines import created
 from spark_jobs.scratch import scratch_root

@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from plans.expressions.columns.intervals import restored
 from plans.plan import BagAtom
-from plans.program import JoinStage, Program
+from plans.program import Program
 from plans.programs.reads import occurrences, used
+from plans.programs.stages import JoinStage
 from plans.schema import Column, Table
 from plans.search.cells.cuts import Role
 from plans.types import arrow_type

@@ -17,8 +17,9 @@ from dataclasses import replace
 from typing import Any
 
 from plans.plan import passed
-from plans.program import Feed, LinearStage, Program
+from plans.program import Program
 from plans.programs.reads import occurrences, used
+from plans.programs.stages import Feed, LinearStage
 from plans.schema import Table
 from plans.search.cells.cuts import Role
 from plans.search.cells.exchanges import Exchange

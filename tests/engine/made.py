@@ -11,7 +11,8 @@ from crown.stages.joins.core import Join
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
 from crown.store.budget import Share
 from plans.plan import Plan
-from plans.program import JoinStage, Program, program_of
+from plans.program import Program, program_of
+from plans.programs.stages import JoinStage
 
 
 def engine_of(plan: Plan, mode: str = "set", **options: Any) -> ProgramEngine:

@@ -24,8 +24,9 @@ import plans
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
 from plans.plan import BagAtom, Plan
-from plans.program import JoinStage, Program, program_of
+from plans.program import Program, program_of
 from plans.programs.reads import occurrences
+from plans.programs.stages import JoinStage
 from plans.programs.stored_relations import stored_relations
 from plans.schema import Column
 from plans.search.cells.shares import hashable, solve

@@ -12,7 +12,7 @@ from operator import and_, or_, xor
 from typing import Any
 
 from plans.payloads.sums import BITS, FEWEST, ORDERED, SHAPES
-from plans.program import Aggregate
+from plans.programs.stages import Aggregate
 from plans.types import decimal_parts
 from tests.models import normalise
 

@@ -9,8 +9,8 @@ from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
 from operator import ge, gt, le, lt
 from typing import Any
 
-from plans.program import Aggregate, OverStage, SliceStage, TopStage
 from plans.programs.frames import CHOSEN, ENDS, NEIGHBOURS, PICKED, SESSIONS, Frame, WindowFunction
+from plans.programs.stages import Aggregate, OverStage, SliceStage, TopStage
 from plans.types import decimal_parts
 from tests.models.aggregates import Row, aggregate, rank
 

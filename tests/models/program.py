@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from crown.errors import SeveralRowsError
 from plans.plan import Output
-from plans.program import (
+from plans.program import Program
+from plans.programs.exploded import EXPLODE, exploded_column
+from plans.programs.stages import (
     BandStage,
     Feed,
     Function,
@@ -22,14 +24,12 @@ from plans.program import (
     LinearStage,
     OverStage,
     PointwiseStage,
-    Program,
     SingleStage,
     SliceStage,
     TimedStage,
     TopStage,
     outputs_of,
 )
-from plans.programs.exploded import EXPLODE, exploded_column
 from plans.schema import Column
 from plans.types import arrow_type
 from tests.models import normalise

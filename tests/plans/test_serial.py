@@ -9,7 +9,7 @@ import pytest
 
 from plans import Output, PlanError, Program, Table, plan, program
 from plans.expressions.build import call, col, lit
-from plans.program import Aggregate, Feed, GroupStage, JoinStage, LinearStage, PointwiseStage
+from plans.programs.stages import Aggregate, Feed, GroupStage, JoinStage, LinearStage, PointwiseStage
 from plans.schema import Column
 from tests.marks import every
 from tests.plans.catalogue import CASES

@@ -6,7 +6,8 @@ from random import Random
 
 from plans.expressions.build import NULL, call, cast, col, lit
 from plans.plan import Output
-from plans.program import Aggregate, Feed, GroupStage, LinearStage, PointwiseStage, Program, Stage
+from plans.program import Program
+from plans.programs.stages import Aggregate, Feed, GroupStage, LinearStage, PointwiseStage, Stage
 from plans.programs.wiring import used_columns
 from plans.schema import Column, Table
 from tests.stages import random_groups

@@ -15,7 +15,8 @@ import pytest
 
 import crown
 import plans
-from plans.program import BandStage, Program
+from plans.program import Program
+from plans.programs.stages import BandStage
 from plans.schema import Column, Table
 from tests.marks import seeds
 from tests.oracles.database import Row

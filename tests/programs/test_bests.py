@@ -11,7 +11,7 @@ import pytest
 import crown
 import plans
 from crown.kernels import arena as A
-from plans.program import BandStage
+from plans.programs.stages import BandStage
 from tests.marks import seeds
 from tests.oracles.database import Row
 from tests.programs.driver import Driver

@@ -17,7 +17,8 @@ from crown.errors import ChangeError, ConcurrentChangeError, CrownError, Missing
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
 from plans import PlanError, parse
-from plans.program import JoinStage, LinearStage, Program
+from plans.program import Program
+from plans.programs.stages import JoinStage, LinearStage
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import Database, to_arrow

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 import plans
-from plans.program import BandStage, Program, SliceStage
+from plans.program import Program
+from plans.programs.stages import BandStage, SliceStage
 from tests.marks import seeds
 from tests.oracles.database import Row
 from tests.programs.driver import Driver

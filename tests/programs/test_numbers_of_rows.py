@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from plans import program
-from plans.program import OverStage
+from plans.programs.stages import OverStage
 from tests.programs.driver import Driver
 
 TABLES = {"r": {"a": "int64", "b": "int64", "c": "string"}}

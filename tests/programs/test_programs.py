@@ -15,7 +15,8 @@ from crown.errors import ChangeError, ConcurrentChangeError, MemoryBudgetError, 
 from crown.programs.program import ProgramEngine
 from plans.expressions.build import col
 from plans.plan import Output
-from plans.program import Aggregate, Feed, GroupStage, Program
+from plans.program import Program
+from plans.programs.stages import Aggregate, Feed, GroupStage
 from plans.programs.wiring import added_relations, netted_by_joins
 from plans.schema import Column, Table
 from tests.marks import seeds

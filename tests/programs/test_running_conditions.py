@@ -12,7 +12,8 @@ import pytest
 import crown
 import plans
 from crown.errors import ChangeError
-from plans.program import BandStage, Program, SliceStage
+from plans.program import Program
+from plans.programs.stages import BandStage, SliceStage
 from plans.show import programs
 from tests.marks import every, seeds
 from tests.oracles.database import Row

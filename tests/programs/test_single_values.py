@@ -12,7 +12,7 @@ import pytest
 
 import crown
 from crown.errors import SeveralRowsError
-from plans.program import SingleStage
+from plans.programs.stages import SingleStage
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow

@@ -10,7 +10,7 @@ import pytest
 import crown
 import plans
 from crown.kernels import arena as A
-from plans.program import OverStage, TopStage
+from plans.programs.stages import OverStage, TopStage
 from tests.marks import seeds
 from tests.oracles.database import Row
 from tests.programs.driver import Driver

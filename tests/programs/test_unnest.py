@@ -17,7 +17,7 @@ import plans
 from crown.commands.main import main
 from crown.errors import BadRowError, CrownError
 from plans.errors import PlanError
-from plans.program import JoinStage
+from plans.programs.stages import JoinStage
 from plans.programs.wiring import used_columns
 from plans.schema import Column
 from tests.marks import seeds

@@ -21,7 +21,7 @@ from crown.errors import BadRowError, ChangeError, CrownError, MissingDeleteErro
 from crown.ml import RankDeficientWarning, Regression, regression
 from crown.stages.groups.group import Groups
 from plans import PlanError
-from plans.program import JoinStage
+from plans.programs.stages import JoinStage
 from plans.types import arrow_type
 from tests.models.rings.sums import maintained_sums
 from tests.oracles import duck

@@ -11,8 +11,8 @@ from typing import Any
 
 from plans.expressions.build import call, col, lit
 from plans.plan import Output
-from plans.program import Aggregate, Feed, GroupStage
 from plans.programs.frames import Order
+from plans.programs.stages import Aggregate, Feed, GroupStage
 from plans.schema import Column
 from tests.models import normalise
 

@@ -8,8 +8,8 @@ from random import Random
 
 from plans.expressions.build import call, col
 from plans.plan import Output
-from plans.program import Feed, OverStage
 from plans.programs.frames import CHOSEN, ENDS, VALUED, Frame, Order, WindowFunction
+from plans.programs.stages import Feed, OverStage
 from plans.schema import Column
 from tests.stages import random_groups
 from tests.stages.random_groups import NUMBERS, ONE, SUMS, TWO

@@ -17,8 +17,8 @@ from crown.stages.over.frames import moved
 from crown.stages.over.stage import Over
 from plans.expressions.build import col
 from plans.plan import Output
-from plans.program import Feed, OverStage
 from plans.programs.frames import Frame, Order, WindowFunction
+from plans.programs.stages import Feed, OverStage
 from plans.schema import Column, Table
 from plans.time.durations import DAY
 from tests.marks import seeds

@@ -20,7 +20,7 @@ from crown.kernels import arena as A
 from crown.stages.groups.group import Groups
 from plans.expressions.build import col
 from plans.plan import Output
-from plans.program import Aggregate, Feed, GroupStage
+from plans.programs.stages import Aggregate, Feed, GroupStage
 from plans.schema import Column, Table
 from tests.marks import seeds
 from tests.models.program import group

@@ -21,8 +21,8 @@ from crown.stages.over.stage import Over
 from crown.stages.protocol import Part
 from plans.expressions.build import col
 from plans.plan import Output
-from plans.program import Feed, OverStage
 from plans.programs.frames import Frame, Order, WindowFunction
+from plans.programs.stages import Feed, OverStage
 from plans.schema import Column, Table
 from plans.search.cells.cuts import by_output
 from tests.marks import seeds

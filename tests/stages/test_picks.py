@@ -21,8 +21,8 @@ from crown.store.budget import Budget
 from crown.store.zset import Zset
 from plans.expressions.build import col
 from plans.plan import Output
-from plans.program import Feed, OverStage
 from plans.programs.frames import Frame, Order, WindowFunction
+from plans.programs.stages import Feed, OverStage
 from plans.schema import Column
 from tests.marks import seeds
 from tests.models.over import over

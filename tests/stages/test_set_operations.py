@@ -13,7 +13,7 @@ from crown.stages.linear import Linear
 from crown.stages.pointwise import Pointwise
 from plans.expressions.build import NULL, call, cast, col
 from plans.plan import Output
-from plans.program import Feed, Function, LinearStage, PointwiseStage
+from plans.programs.stages import Feed, Function, LinearStage, PointwiseStage
 from plans.schema import Column, Table
 from tests.models.program import linear, pointwise
 from tests.oracles import duck

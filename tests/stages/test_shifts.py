@@ -17,8 +17,8 @@ from crown.stages.running.shifts import Shifts
 from crown.store.codec import decode
 from plans.expressions.build import col
 from plans.plan import Output
-from plans.program import Feed, OverStage
 from plans.programs.frames import RANKS, Frame, Order, WindowFunction
+from plans.programs.stages import Feed, OverStage
 from plans.schema import Column, Table
 from tests.marks import seeds
 from tests.models import normalise

@@ -18,8 +18,8 @@ from crown.stages.protocol import Part
 from crown.stages.top import Top
 from plans.expressions.build import call, col
 from plans.plan import Output
-from plans.program import Feed, TopStage
 from plans.programs.frames import Order
+from plans.programs.stages import Feed, TopStage
 from plans.schema import Column, Table
 from plans.search.cells.cuts import by_output
 from tests.marks import seeds

@@ -27,7 +27,7 @@ from crown.stages.kernels.groups.multisets import TREE
 from crown.store.codec import NULL, uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.payloads.sums import COFACTOR, COUNTS, FEWEST, Sums, Term, Unit, Values, unit
-from plans.program import Aggregate
+from plans.programs.stages import Aggregate
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 SumOf = Callable[..., np.ndarray]

@@ -10,7 +10,7 @@ import numpy as np
 from crown.stages.groups.aggregates import Rule
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels.groups import batch as kernels
-from plans.program import GroupStage
+from plans.programs.stages import GroupStage
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.payloads.carried import ExportedSum, JoinSum
 from plans.payloads.sums import Values, term_of
-from plans.program import GroupStage
+from plans.programs.stages import GroupStage
 from plans.schema import Column as Declared
 
 _SCANNED = 1 << 12  # groups per block of a scan

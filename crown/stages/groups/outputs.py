@@ -14,7 +14,7 @@ from crown.stages.groups.form import Form
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels.groups import batch as group_batch
 from crown.stages.kernels.groups import outputs as kernels
-from plans.program import GroupStage
+from plans.programs.stages import GroupStage
 
 
 class Outputs(NamedTuple):

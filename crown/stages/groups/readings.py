@@ -26,7 +26,7 @@ from crown.store.dictionary import Dictionary
 from plans.expressions.columns.packed import listed
 from plans.nested import array_of
 from plans.payloads.sums import ORDERED, Values
-from plans.program import Aggregate
+from plans.programs.stages import Aggregate
 from plans.types import arrow_type
 
 _LONGEST = 2**31 - 1

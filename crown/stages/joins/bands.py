@@ -26,7 +26,7 @@ from crown.stages.groups.terms import product
 from crown.stages.joins.sides import Side
 from crown.stages.protocol import Part, Stage
 from crown.store.zset import Zset
-from plans.program import BandStage
+from plans.programs.stages import BandStage
 from plans.schema import Column
 
 _MOST = 2.0**62

@@ -38,7 +38,7 @@ from crown.store.codec import decode
 from crown.store.memory import ADDRESSABLE
 from crown.store.zset import Zset
 from plans.plan import Plan
-from plans.program import JoinStage
+from plans.programs.stages import JoinStage
 from plans.programs.stored_relations import StoredRelation, stored_relations
 from plans.programs.wiring import Wires
 from plans.schema import Column

@@ -17,7 +17,7 @@ from crown.stages.protocol import Stage
 from crown.stages.state.memory import ProgramMemory
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
-from plans.program import JoinStage
+from plans.programs.stages import JoinStage
 from plans.programs.wiring import Wires
 from plans.schema import Column
 

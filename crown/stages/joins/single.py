@@ -18,7 +18,7 @@ from crown.stages.protocol import Part, Stage
 from crown.stages.tables.counted_tuples import CountedTuples
 from crown.store.codec import named_values
 from crown.store.zset import Zset
-from plans.program import SingleStage
+from plans.programs.stages import SingleStage
 from plans.schema import Column
 
 _SHOWN = 3  # rows in a message

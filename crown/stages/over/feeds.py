@@ -14,7 +14,7 @@ from crown.stages.protocol import Part, Stage
 from crown.stages.running.slices import Slices
 from crown.stages.tables.timed import Timed
 from crown.stages.top import Top
-from plans.program import (
+from plans.programs.stages import (
     BandStage,
     GroupStage,
     OverStage,
@@ -24,7 +24,7 @@ from plans.program import (
     TimedStage,
     TopStage,
 )
-from plans.program import Stage as Planned
+from plans.programs.stages import Stage as Planned
 from plans.schema import Column
 
 _BY_FEED: dict[type, Callable[..., Stage]] = {

@@ -23,9 +23,9 @@ from crown.stages.over.flips import Flips
 from crown.stages.over.frames import moved
 from crown.stages.over.picks import Picks
 from crown.stages.over.touched import Touched
-from plans.program import OverStage
 from plans.programs import frames
 from plans.programs.frames import Frame, WindowFunction
+from plans.programs.stages import OverStage
 from plans.schema import Column
 from plans.time.durations import DAY
 

@@ -39,8 +39,8 @@ from crown.stages.running.unfolded import Unfolding
 from crown.stages.running.values import Running
 from crown.stages.trees import InOrder, Partitions
 from crown.store.zset import Zset
-from plans.program import OverStage
 from plans.programs.frames import RUNNING
+from plans.programs.stages import OverStage
 from plans.schema import Column
 
 _SCANNED = 1 << 12

@@ -15,9 +15,9 @@ from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout
 from crown.stages.orders import of_worths, worths
 from crown.store.dictionary import Dictionary
-from plans.program import Aggregate
 from plans.programs import frames
 from plans.programs.frames import WindowFunction
+from plans.programs.stages import Aggregate
 from plans.schema import Column as Declared
 from plans.types import in_a_word
 

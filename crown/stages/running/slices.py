@@ -26,8 +26,8 @@ from crown.stages.trees import InOrder, Partitions
 from crown.store.zset import Zset
 from plans.expressions.build import call, cast, lit
 from plans.plan import Output
-from plans.program import SliceStage
 from plans.programs.frames import Frame, Slice, WindowFunction
+from plans.programs.stages import SliceStage
 from plans.queries.algebra import unused
 from plans.schema import Column
 from plans.types import exact_scale

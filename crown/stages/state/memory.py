@@ -17,7 +17,8 @@ from crown.stages.protocol import Part
 from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, whole_pages
-from plans.program import JoinStage, LinearStage, Program, Stage
+from plans.program import Program
+from plans.programs.stages import JoinStage, LinearStage, Stage
 from plans.programs.wiring import wiring
 from plans.search.cells.shares import grids_of
 

@@ -24,8 +24,8 @@ from crown.stages.orders import order_words
 from crown.stages.protocol import Part, Stage
 from crown.stages.trees import OrderedRows, Trees
 from crown.store.zset import Zset
-from plans.program import TimedStage
 from plans.programs.frames import Order
+from plans.programs.stages import TimedStage
 from plans.schema import Column
 
 _SCANNED = 1 << 12

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from plans.expressions.build import Expr
-from plans.program import Function
+from plans.programs.stages import Function
 from plans.queries.algebra import Query, Relation, SetOperation, Source, unused
 from plans.schema import WEIGHT, Column, Table
 

@@ -14,7 +14,7 @@ from plans.expressions.names import applied, find_function
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names, united
 from plans.frontends.catalyst.scalars import type_of
 from plans.frontends.catalyst.tree import Node
-from plans.program import Aggregate
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Source, unnested
 
 

@@ -18,8 +18,8 @@ from plans.frontends.catalyst.tree import Node
 from plans.frontends.picked import VALUE, pick
 from plans.frontends.rewrites import PICKED, AggregateCall, rewritten, where_of
 from plans.payloads.sums import BITS, ONCE
-from plans.program import Aggregate
 from plans.programs.frames import Order
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Relation, Source, inputs, replaced, split, unused
 from plans.schema import WEIGHT
 

@@ -12,7 +12,7 @@ from plans.frontends.datalog.terms import WORDS, Terms
 from plans.frontends.datalog.tokens import Token
 from plans.frontends.rewrites import AggregateCall, rewritten
 from plans.payloads.sums import ONCE
-from plans.program import Aggregate
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Source, check_output_name, unused
 from plans.schema import WEIGHT
 

@@ -23,7 +23,8 @@ from plans.frontends.sql.groups.grouping import Groups
 from plans.frontends.sql.groups.groupings import Grouping, groupings
 from plans.frontends.sql.ordering import Columns, Item, order_by, order_by_name, top
 from plans.frontends.sql.over.calls import Windows, contains_window, has_windows
-from plans.frontends.sql.relations.from_clause import add_join, add_relation, with_clause
+from plans.frontends.sql.relations.from_clause import add_join, add_relation
+from plans.frontends.sql.relations.sources import with_clause
 from plans.frontends.sql.relations.unnest import add_generated, lifted
 from plans.frontends.sql.scope import Frame, Names, Scope, output_name, value_of
 from plans.frontends.sql.sets import nest

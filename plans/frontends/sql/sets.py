@@ -10,10 +10,10 @@ from sqlglot import exp
 from plans.expressions.build import NULL
 from plans.expressions.coercion import common
 from plans.frontends.branches import balanced, shaped
-from plans.frontends.sql.relations.from_clause import with_clause
+from plans.frontends.sql.relations.sources import with_clause
 from plans.frontends.sql.scope import Frame, Names, Scope
 from plans.frontends.sql.shape import limited
-from plans.program import Function
+from plans.programs.stages import Function
 from plans.queries.algebra import Group, Query, Relation, SetOperation
 from plans.stack import with_room
 

@@ -17,7 +17,7 @@ from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit, subs
 from plans.frontends.sql.scope import Frame, Names, Scope
 from plans.frontends.sql.shape import flat, unwrapped
 from plans.lowering.joins.matches import outer_rows
-from plans.program import Aggregate
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Relation, Source, replaced, split, unused
 from plans.queries.dependent import Dependent, dependent
 

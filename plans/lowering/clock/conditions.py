@@ -15,7 +15,7 @@ from dataclasses import replace
 from plans.errors import PlanError
 from plans.expressions.build import FALSE, NULL, TRUE, Expr, call, cast, col
 from plans.lowering.clock.periods import Period, period
-from plans.program import Function
+from plans.programs.stages import Function
 from plans.queries.algebra import Query, Relation, SetOperation, Source, Timed, rebuilt, replaced, split, unused
 from plans.schema import Column, Table
 from plans.time.clock import NAME, NOW

@@ -16,7 +16,7 @@ from plans.expressions.build import MIRROR, Expr, call, col
 from plans.lowering.comparisons.offsets import ORDERING
 from plans.lowering.joins.matches import aliases_of
 from plans.nested import is_nested
-from plans.program import Aggregate
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Relation, Source, rebuilt
 from plans.schema import Column, Table
 

@@ -23,8 +23,8 @@ from plans.expressions.coercion import as_decimal
 from plans.lowering.comparisons.offsets import ORDERING
 from plans.lowering.joins.matches import aliases_of, crossing_keys
 from plans.lowering.stages import columns_read
-from plans.program import Aggregate
 from plans.programs.frames import Order, Slice
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Relation, SetOperation, Sliced, Source, rebuilt, replaced, split
 from plans.schema import Column, Table
 from plans.types import ONE_WORD_DIGITS, exact_scale

@@ -13,7 +13,7 @@ from plans.payloads.payload import LIMB
 from plans.payloads.sums import ORDERED, Sums
 from plans.payloads.sums import Term as Sum
 from plans.plan import Output
-from plans.program import Aggregate, Feed, GroupStage
+from plans.programs.stages import Aggregate, Feed, GroupStage
 from plans.queries.algebra import Group, Query, split
 
 MOST_TERMS = 1024

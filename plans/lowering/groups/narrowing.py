@@ -17,7 +17,7 @@ from collections.abc import Iterator, Set
 from dataclasses import replace
 
 from plans.lowering.stages import Stages, columns_read
-from plans.program import Function
+from plans.programs.stages import Function
 from plans.queries.algebra import Group, Over, Query, Relation, SetOperation, Unnest, inputs, rebuilt, split, walk
 from plans.schema import Column, Table
 

@@ -18,7 +18,7 @@ from plans.expressions.build import Expr, call, cast, col, lit
 from plans.expressions.functions.apply import apply
 from plans.lowering.stages import renamed
 from plans.payloads.sums import ONCE
-from plans.program import Aggregate
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Over, Query, Relation, rebuilt, split, unused
 from plans.schema import Column, Table
 

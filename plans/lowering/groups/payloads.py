@@ -19,7 +19,7 @@ from plans.lowering.stages import Stages, local, origin, renamed
 from plans.payloads.counting import check
 from plans.payloads.payload import Payload, Term, sum_bits
 from plans.plan import Output, Plan, passed
-from plans.program import Feed, GroupStage, JoinStage
+from plans.programs.stages import Feed, GroupStage, JoinStage
 from plans.queries.algebra import Group, Query, Source, split, unused
 from plans.queries.conjunction import conjunction
 from plans.search.planning import plan_conjunction

@@ -16,7 +16,7 @@ from plans.lowering.joins.cores import feed
 from plans.lowering.stages import Stages
 from plans.payloads.sums import ONCE
 from plans.plan import Plan
-from plans.program import Aggregate, Feed, GroupStage, JoinStage
+from plans.programs.stages import Aggregate, Feed, GroupStage, JoinStage
 from plans.queries.algebra import Group, Query
 from plans.search.counted.work import work
 

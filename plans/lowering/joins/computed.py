@@ -14,7 +14,7 @@ from plans.expressions.build import TRUE, Expr, call
 from plans.lowering.joins.matches import aliases_of, together
 from plans.lowering.stages import Stages, columns_read, local, origin, visible_columns
 from plans.plan import Output, passed
-from plans.program import Feed
+from plans.programs.stages import Feed
 from plans.queries.algebra import Query, replaced, unused
 from plans.queries.variables import join_type
 

@@ -12,7 +12,7 @@ from plans.lowering.joins.existence import without_groups
 from plans.lowering.joins.folding import divided, folded
 from plans.lowering.stages import Stages, condition, local, origin
 from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Output, Plan, passed
-from plans.program import Feed, JoinStage, once_each
+from plans.programs.stages import Feed, JoinStage, once_each
 from plans.queries.algebra import Query
 from plans.queries.conjunction import conjunction, is_set
 from plans.search.bounds import bound_of_count

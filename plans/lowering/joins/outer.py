@@ -28,7 +28,7 @@ from plans.lowering.stages import (
     visible_columns,
 )
 from plans.plan import Output, passed
-from plans.program import Feed, SingleStage
+from plans.programs.stages import Feed, SingleStage
 from plans.queries.algebra import FOUND, Query, Source, split, unused
 from plans.queries.conjunction import verdict
 from plans.queries.variables import join_type

@@ -23,20 +23,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from plans.expressions.expr import Expr
-from plans.program import (
+from plans.program import Program
+from plans.programs.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used, without_others
+from plans.programs.stages import (
     BandStage,
     Feed,
     GroupStage,
     JoinStage,
     LinearStage,
     OverStage,
-    Program,
     SingleStage,
     SliceStage,
     TimedStage,
     TopStage,
 )
-from plans.programs.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used, without_others
 from plans.queries.algebra import unused
 from plans.search.cells.shares import HASHABLE, separating
 

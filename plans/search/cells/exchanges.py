@@ -15,18 +15,9 @@ from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
 from plans.plan import passed
-from plans.program import (
-    BandStage,
-    Feed,
-    GroupStage,
-    JoinStage,
-    LinearStage,
-    Program,
-    Stage,
-    TopStage,
-    outputs_of,
-)
+from plans.program import Program
 from plans.programs.reads import below, fed, feeds, inputs, reading, up_to
+from plans.programs.stages import BandStage, Feed, GroupStage, JoinStage, LinearStage, Stage, TopStage, outputs_of
 from plans.queries.algebra import unused
 from plans.schema import STAGE_OF_CELL, WEIGHT, Column, Table
 from plans.search.cells.cuts import Cut, Role, by_anything, by_output, uncut

@@ -15,7 +15,7 @@ from plans.expressions.build import col
 from plans.payloads.carried import ExportedSum, Summed
 from plans.payloads.sums import ONCE, ORDERED, ROWS, Sums, Unit, digits_of, doubles_of, limbs_of, term_of, unit
 from plans.plan import Output
-from plans.program import Aggregate, Feed, GroupStage
+from plans.programs.stages import Aggregate, Feed, GroupStage
 from plans.queries.algebra import unused
 from plans.schema import WEIGHT, Column
 

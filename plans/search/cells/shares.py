@@ -17,8 +17,9 @@ from typing import Any
 
 from plans.errors import PlanError
 from plans.plan import BagAtom, Plan
-from plans.program import JoinStage, Program
+from plans.program import Program
 from plans.programs.reads import occurrences
+from plans.programs.stages import JoinStage
 
 # Types whose equality is equality of bits. A float has two zeros and many NaNs.
 HASHABLE = ("int32", "int64", "string", "date", "timestamp", "timestamp_ntz", "duration", "binary", "bool")

@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from plans.plan import passed
-from plans.program import Feed, LinearStage, Program
+from plans.program import Program
 from plans.programs.reads import occurrences, used
+from plans.programs.stages import Feed, LinearStage
 from plans.schema import Table
 from plans.search.cells.cuts import Role
 from plans.search.cells.exchanges import Exchange

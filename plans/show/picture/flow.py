@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 
-from plans.program import JoinStage, Program
+from plans.program import Program
 from plans.programs.reads import sources
+from plans.programs.stages import JoinStage
 from plans.show import programs, upkeep
 from plans.show.picture.style import svg_style
 

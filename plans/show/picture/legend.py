@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from plans.plan import BagAtom, Node, Plan
-from plans.program import JoinStage, Program
+from plans.program import Program
+from plans.programs.stages import JoinStage
 from plans.search.cells.shares import hashable
 from plans.search.counted.classes import edges
 from plans.show import programs, upkeep

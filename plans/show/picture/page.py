@@ -9,8 +9,9 @@ from __future__ import annotations
 from html import escape
 
 from plans.plan import Plan
-from plans.program import JoinStage, Program, Stage, program_of
+from plans.program import Program, program_of
 from plans.programs.reads import occurrences_of_plan, sources
+from plans.programs.stages import JoinStage, Stage
 from plans.programs.wiring import Wires, wiring
 from plans.search.cells.shares import hashable, solve
 from plans.search.counted.classes import CONSTANT, ENUMERATED, LOGARITHMIC

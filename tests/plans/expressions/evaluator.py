@@ -21,7 +21,8 @@ from plans.expressions.expr import Expr
 from plans.payloads.payload import FLOAT_BITS, VALUE
 from plans.payloads.sums import FEWEST, ORDERED, SHAPES, Sums, Term
 from plans.plan import BagAtom, Node, Output, Plan
-from plans.program import (
+from plans.program import Program
+from plans.programs.stages import (
     Aggregate,
     BandStage,
     Feed,
@@ -31,7 +32,6 @@ from plans.program import (
     LinearStage,
     OverStage,
     PointwiseStage,
-    Program,
     SingleStage,
     SliceStage,
     TimedStage,

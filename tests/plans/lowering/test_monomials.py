@@ -11,7 +11,7 @@ from crown.store.codec import uses_dictionary
 from plans import Program, program
 from plans.lowering.groups.monomials import one_word
 from plans.payloads.payload import LIMB, MINUS, PLUS, VALID, VALUE, limbs_of
-from plans.program import GroupStage, JoinStage, LinearStage
+from plans.programs.stages import GroupStage, JoinStage, LinearStage
 
 TABLES: dict[str, object] = {
     "r": {"k": "int64", "a": "int64", "x": "float64", "s": "string", "p": "bool"},

@@ -10,7 +10,7 @@ import pytest
 
 import crown
 import plans
-from plans.program import GroupStage, OverStage
+from plans.programs.stages import GroupStage, OverStage
 from plans.queries.algebra import Over, Query, Relation, rebuilt
 
 SCHEMA = {"r": {"g": "int64", "v": "int64", "w": "int64"}}

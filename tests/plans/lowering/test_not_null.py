@@ -10,7 +10,8 @@ import pytest
 import plans
 from plans import PlanError
 from plans.commands.declare import table_of
-from plans.program import GroupStage, Program
+from plans.program import Program
+from plans.programs.stages import GroupStage
 from plans.schema import Column, Schema, Table
 
 OPEN = {"r": {"k": "int64", "x": "int64"}, "t": {"k": "int64"}}

@@ -12,7 +12,7 @@ import pytest
 from plans import PlanError, Program, plan, program
 from plans.lowering import lower
 from plans.lowering.stages import Stages
-from plans.program import GroupStage, JoinStage, LinearStage, OverStage
+from plans.programs.stages import GroupStage, JoinStage, LinearStage, OverStage
 from plans.queries.algebra import Relation
 from tests.marks import seeds, slow
 from tests.oracles import duck

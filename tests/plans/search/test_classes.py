@@ -11,7 +11,7 @@ from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import I_GROUPS, I_WORDS, N_INDEX
 from crown.kernels import geometry
 from plans import Plan, Program, plan, program
-from plans.program import JoinStage
+from plans.programs.stages import JoinStage
 from plans.search.counted.classes import edges, join_class
 from plans.search.indexes import index_of
 from plans.show import programs, upkeep

@@ -11,7 +11,7 @@ import pytest
 import crown
 from plans import Plan, PlanError, Program, parse
 from plans.lowering.joins.cores import plan_of
-from plans.program import JoinStage
+from plans.programs.stages import JoinStage
 from plans.queries.algebra import Query
 from plans.search.counted.fans import FANOUT
 from plans.search.logs.profile import profile

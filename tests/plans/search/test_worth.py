@@ -8,7 +8,7 @@ import pytest
 
 import plans
 from plans.plan import passed
-from plans.program import Feed, LinearStage, PointwiseStage
+from plans.programs.stages import Feed, LinearStage, PointwiseStage
 from plans.search.cells.count import portion, worthwhile
 from plans.search.cells.cuts import by_output
 from plans.show import programs

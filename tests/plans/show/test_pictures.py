@@ -15,8 +15,8 @@ import pytest
 import crown
 from plans import PlanError, Program, program
 from plans.commands import explain as command
-from plans.program import JoinStage
 from plans.programs.reads import sources
+from plans.programs.stages import JoinStage
 from plans.programs.wiring import wiring
 from plans.show import explain, upkeep
 from plans.show.forms import FORMS

@@ -18,7 +18,8 @@ from crown.stages.joins.cyclic import CyclicCount
 from crown.store.memory import reserve
 from plans import program
 from plans.plan import TRIANGLE_COUNT
-from plans.program import JoinStage, Program
+from plans.program import Program
+from plans.programs.stages import JoinStage
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import Database, to_arrow

@@ -9,7 +9,8 @@ import pytest
 
 import crown
 import plans
-from plans.program import JoinStage, Program
+from plans.program import Program
+from plans.programs.stages import JoinStage
 from tests.marks import seeds
 from tests.plans.lowering.random_sums import TABLES, Writer
 from tests.programs.joins.test_sums_in_joins import compare

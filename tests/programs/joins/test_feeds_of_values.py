@@ -16,7 +16,8 @@ import plans
 from crown.stages.groups.group import Groups
 from crown.store.zset import Zset
 from plans.lowering.groups import values
-from plans.program import GroupStage, JoinStage, Program
+from plans.program import Program
+from plans.programs.stages import GroupStage, JoinStage
 from plans.search.counted.work import work
 from tests.marks import seeds
 from tests.plans.lowering.random_sums import TABLES, Writer

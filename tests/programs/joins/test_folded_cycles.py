@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 import plans
-from plans.program import JoinStage, Program
+from plans.program import Program
+from plans.programs.stages import JoinStage
 from plans.schema import Schema
 from tests.oracles.database import Database
 from tests.programs.driver import Driver

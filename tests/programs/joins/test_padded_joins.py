@@ -12,7 +12,8 @@ from crown.engine.load.loader import Loader
 from plans import program
 from plans.lowering import lower
 from plans.plan import Plan
-from plans.program import JoinStage, Program
+from plans.program import Program
+from plans.programs.stages import JoinStage
 from plans.search.cells.cuts import by_anything
 from plans.search.cells.shares import hashable
 from tests.engine.stopping.stops import small_blocks

@@ -17,7 +17,8 @@ from crown.programs.program import ProgramEngine
 from crown.stages.groups.exported_sums import digits, limbs_from
 from crown.store.codec import NULL
 from plans import program
-from plans.program import GroupStage, Program
+from plans.program import Program
+from plans.programs.stages import GroupStage
 from plans.search.cells.exchanges import rounds
 from spark_jobs.cell import warm
 from spark_jobs.dispatch.envelope import cell_program, envelope_of

@@ -17,7 +17,8 @@ from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.programs.program import ProgramEngine
 from crown.stages.groups.group import Groups
-from plans.program import GroupStage, JoinStage, Program
+from plans.program import Program
+from plans.programs.stages import GroupStage, JoinStage
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow

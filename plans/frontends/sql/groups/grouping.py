@@ -29,8 +29,8 @@ from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.payloads.sums import ONCE
-from plans.program import Aggregate
 from plans.programs.frames import Order
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, replaced, split, unused
 
 # The arguments that the call of an aggregate may have. Any other argument changes its meaning.

@@ -23,9 +23,9 @@ from plans.frontends.sql.shape import limited
 from plans.frontends.sql.text.made import is_known, nodes
 from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
-from plans.program import Aggregate
 from plans.programs import frames
 from plans.programs.frames import NEIGHBOURS, PICKED, RANKS, Order, WindowFunction
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Over, Relation, replaced
 
 

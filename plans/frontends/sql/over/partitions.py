@@ -18,7 +18,7 @@ from plans.frontends.sql.groups.grouping import Groups
 from plans.frontends.sql.groups.groupings import Grouping
 from plans.frontends.sql.scope import Frame, Names, Relation, Scope
 from plans.frontends.sql.text.place import extent, placed
-from plans.program import Aggregate
+from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Source, replaced, split
 from plans.queries.algebra import Relation as Algebra
 from plans.schema import Column, Table

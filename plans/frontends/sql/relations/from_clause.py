@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,36 +15,18 @@ from plans.frontends.sql.elements import over_elements
 from plans.frontends.sql.relations.asof import VERSIONS, moment_of, version_of
 from plans.frontends.sql.relations.pivots import pivoted
 from plans.frontends.sql.relations.sessions import arguments_of, in_sessions, is_sessions
+from plans.frontends.sql.relations.sources import add_named, add_source, add_subquery, alias_of, check_names
 from plans.frontends.sql.relations.unnest import add_generated, is_generator
 from plans.frontends.sql.relations.windows import is_windows, query_of
-from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, kept, one_source
-from plans.frontends.sql.shape import conjuncts, flat, joins_of, tables_in, unwrapped
+from plans.frontends.sql.scope import Relation, Scope, one_source
+from plans.frontends.sql.shape import conjuncts, joins_of, tables_in
 from plans.frontends.sql.subqueries import decorrelated, scalar_aggregates, subquery
-from plans.frontends.sql.text.place import NO_TABLE, extent, spelling
+from plans.frontends.sql.text.place import NO_TABLE, spelling
 from plans.frontends.sql.values import scalar
 from plans.queries.algebra import Query, SetOperation, Source
-from plans.queries.algebra import Relation as Algebra
-from plans.schema import tables_hint
-from plans.stack import MAX_NESTING
 from plans.time.clock import CLOCK
 
 _OUTER = ("LEFT", "RIGHT", "FULL", "ANTI")
-
-
-def with_clause(node: exp.Expression, scope: Scope) -> Ctes:
-    """Returns the CTEs that are visible to a query."""
-    clause, text = node.args.get("with_") or node.args.get("with"), scope.text
-    if clause is None:
-        return scope.ctes
-    if clause.args.get("recursive"):
-        hint, at = "join the relation with itself as often as there are levels", text.words.phrase("WITH RECURSIVE")
-        raise text.error("WITH RECURSIVE is not supported", clause, hint, at)
-    if len(clause.expressions) > MAX_NESTING:
-        raise text.error(f"WITH names more than {MAX_NESTING} queries", clause, "leave some of them out")
-    known = dict(scope.ctes)
-    for cte in clause.expressions:
-        known[cte.alias.lower()] = (cte.this, tuple(cte.alias_column_names), dict(known))
-    return known
 
 
 def add_relation(node: exp.Expression, scope: Scope) -> None:
@@ -59,11 +39,11 @@ def add_relation(node: exp.Expression, scope: Scope) -> None:
         add_relation(node.this, scope)
     elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         scope.text.check_table(node)
-        _add_named(node, scope)
+        add_named(node, scope)
     elif isinstance(node, exp.Subquery):
         inner = tables_in(node)
         if inner is None:
-            _add_subquery(node.this, _alias(node, scope), node.alias_column_names, scope, node)
+            add_subquery(node.this, alias_of(node, scope), node.alias_column_names, scope, node)
         elif node.args.get("alias"):
             hint = f"write (SELECT * FROM ...) AS {node.alias}"
             raise scope.text.error("a name for tables in parentheses is not supported", node, hint)
@@ -73,7 +53,7 @@ def add_relation(node: exp.Expression, scope: Scope) -> None:
         _add_sessions(node, scope)
     elif isinstance(node, exp.Table) and is_windows(node):
         body = scope.text.guarded(node, partial(query_of, node))
-        _add_subquery(body, _alias(node, scope), node.alias_column_names, scope, node)
+        add_subquery(body, alias_of(node, scope), node.alias_column_names, scope, node)
     else:
         if isinstance(node, exp.Values):
             raise scope.text.error("VALUES alone has nothing to maintain", node, "join it with a table")
@@ -93,7 +73,7 @@ def _add_sessions(node: exp.Table, scope: Scope) -> None:
     shown = tuple((name, expr) for _, name, expr in inner.visible())
     given = [inner.column(column) for column in columns]
     build = partial(in_sessions, source, shown, given, gap, scope.frame, scope.text.text)
-    _add_source(scope.text.guarded(node, build), _alias(node, scope), node.alias_column_names, scope, node)
+    add_source(scope.text.guarded(node, build), alias_of(node, scope), node.alias_column_names, scope, node)
 
 
 def _add_pivoted(node: exp.Expression, scope: Scope) -> None:
@@ -105,95 +85,7 @@ def _add_pivoted(node: exp.Expression, scope: Scope) -> None:
     names = [name for _, name, _ in probe.visible()]
     listed(pivot, names, scope)
     body = scope.text.guarded(pivot, partial(pivoted, pivot, rows, names, scope.text))
-    _add_subquery(body, pivot.alias or _alias(node, scope), pivot.alias_column_names, scope, pivot)
-
-
-def _alias(node: exp.Expression, scope: Scope) -> str:
-    return node.alias or f"subquery{len(scope.frame.sources)}"
-
-
-def _add_named(node: exp.Table, scope: Scope) -> None:
-    """Adds a CTE or a base table."""
-    schema, text = scope.reading.schema, scope.text
-    name = ".".join(part.name for part in node.parts)
-    alias, names = node.alias or node.name, node.alias_column_names
-    if name.lower() in scope.ctes:
-        _add_cte(name, alias, names, scope, node)
-        return
-    if name not in schema:
-        close = difflib.get_close_matches(name, list(schema), 1)
-        hint = f"did you mean {close[0]}?" if close else tables_hint(schema, name)
-        places = [place for part in node.parts if (place := extent(part)) is not None]
-        raise text.error(f"unknown table {name}", node, hint, (places[0][0], places[-1][1]) if places else None)
-    table = schema[name]
-    _check_names(alias, names, len(table.columns), scope, node)
-    _add_source(Source(scope.frame.names.alias(alias), table), alias, names, scope, node)
-
-
-def _check_names(alias: str, names: Sequence[str], count: int, scope: Scope, node: exp.Expression) -> None:
-    """Raises PlanError if a relation of `count` columns cannot have these column names. No names are valid, too."""
-    if names and len(names) != count:
-        raise scope.text.error(f"{alias} has {count} columns, and names for {len(names)}", node, "name all of them")
-    twice = [name for i, name in enumerate(names) if name.lower() in {other.lower() for other in names[:i]}]
-    if twice:
-        raise scope.text.error(f"two columns of {alias} are called {twice[0]}", node)
-
-
-def _add_source(source: Source, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a source under an alias. `names` rename its columns if there are any."""
-    scope.frame.sources.append(source)
-    spelled = names or tuple(column.name for column in source.table.columns)
-    pairs = zip(spelled, source.table.columns, strict=True)
-    scope.add(Relation.of(alias, ((name, source.qualified(column.name)) for name, column in pairs)), node)
-
-
-def _add_subquery(body: exp.Expression, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a subquery: flattened if possible, else as a derived relation."""
-    body = unwrapped(body)
-    if flat(body):
-        distinct = bool(body.args.get("distinct"))
-        found = scope.reading.flatten(body, scope, unique=not names, typed=distinct, preferred=alias)
-        _add_frame(found, alias, names, scope, node)
-    else:
-        _add_derived(scope.reading.read(body, scope, unique=not names), alias, names, scope, node)
-
-
-def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a CTE like a subquery. It is translated once, even if several relations read it."""
-    body, columns, visible = scope.ctes[name.lower()]
-    names = names or columns
-    body, known = unwrapped(body), scope.reading.ctes
-    key = id(body), not names
-    if key not in known:
-        inside, wanted = replace(scope, ctes=visible), {"unique": not names}
-        if flat(body):
-            wanted |= {"typed": bool(body.args.get("distinct"))}
-            frame = scope.reading.flatten(body, inside, preferred=name, new_frame=True, **wanted)
-            known[key] = body, kept(frame, name, body, scope)
-        else:
-            known[key] = body, scope.reading.read(body, inside, **wanted)
-    found = known[key][1]
-    if isinstance(found, Frame):
-        _add_frame(found.among(scope.frame.names), alias, names, scope, node)
-    else:
-        _add_derived(found, alias, names, scope, node)
-
-
-def _add_derived(found: Algebra, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a relation under an alias. `names` rename its columns if there are any."""
-    _check_names(alias, names, len(found.columns), scope, node)
-    _add_source(scope.frame.derived(found, alias), alias, names, scope, node)
-
-
-def _add_frame(found: Frame, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a join core under an alias. `names` rename its columns if there are any."""
-    group = scope.frame.names.group() if found.distinct else 0
-    scope.frame.merge(found, group)
-    if found.distinct:
-        scope.frame.keys.append((group, tuple(expr for _, expr in found.outputs)))
-    _check_names(alias, names, len(found.outputs), scope, node)
-    named = zip(names or [name for name, _ in found.outputs], [expr for _, expr in found.outputs], strict=True)
-    scope.add(Relation.of(alias, named), node)
+    add_subquery(body, pivot.alias or alias_of(node, scope), pivot.alias_column_names, scope, pivot)
 
 
 # JOIN -----------------------------------------------------------------------------------------------------------------
@@ -266,8 +158,8 @@ def _add_lateral(join: exp.Join, kind: str, written: list[exp.Expression], scope
     elif found is not None:
         source = scope.frame.derived(found.relation, "lateral")
         pairs = [(name, source.qualified(name)) for name in found.names]
-    alias, spelled = _alias(lateral, scope), lateral.alias_column_names
-    _check_names(alias, spelled, len(pairs), scope, lateral)
+    alias, spelled = alias_of(lateral, scope), lateral.alias_column_names
+    check_names(alias, spelled, len(pairs), scope, lateral)
     named = zip(spelled or [name for name, _ in pairs], [expr for _, expr in pairs], strict=True)
     inner = scope.side()
     inner.add(Relation.of(alias, named), lateral)
