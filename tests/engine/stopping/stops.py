@@ -10,22 +10,26 @@ import linecache
 import signal
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 import crown
 from crown.engine import buffers
-from crown.errors import CrownError, MemoryBudgetError
+from crown.errors import AmplifiedWarning, BadRowError, ChangeError, CrownError, MemoryBudgetError, MissingDeleteError
 from crown.kernels import arena as A
 from crown.programs.result import ResultOf
 from crown.results.head import OutputHead
 from crown.stages.state import memory as memory_module
 from crown.store import budget
+from crown.store.budget import Budget
 from crown.store.memory import MappedFile
 from crown.store.records import Records
 from plans.program import Program
@@ -39,10 +43,10 @@ class Injected(Exception):
 
 
 @contextmanager
-def small_blocks() -> Iterator[None]:
+def small_blocks(cells: int = 32) -> Iterator[None]:
     """Output buffers of a few rows, and reservations of a few words, so that there are many places to stop at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(buffers, "BLOCK_CELLS", 32)
+        patch.setattr(buffers, "BLOCK_CELLS", cells)
         patch.setattr(budget, "SLACK", 4096)
         patch.setattr(memory_module, "SLACK", 4096)
         yield
@@ -91,34 +95,39 @@ def over_budget(run: Run, at: float) -> str:
 
 
 def error_at_a_block(run: Run, at: float) -> str:
-    """Evaluating the outputs of a block fails."""
-    owner, name = OutputHead, "deltas"
-    if "one call" in run.subject.name:  # a kernel has written the message
-        owner, name = Records, "read"
+    """Evaluating the outputs of a block fails, or reading the message that a kernel has written."""
+    places: list[tuple[type, str]] = [(OutputHead, "deltas")]
+    if run.view._engine.__dict__.get("pipeline") is not None:
+        places = [(OutputHead, "deltas"), (OutputHead, "codes"), (Records, "read"), (Records, "batch")]
     elif isinstance(run.plan, Program):
-        owner, name = (ResultOf, "delta") if run.subject.name == "database" else (Records, "batch")
+        places = [(ResultOf, "delta") if run.subject.name == "database" else (Records, "batch")]
     elif run.plan.support or not run.plan.consolidated:
-        name = "codes"
-    _, error = _counted(run, owner, name, int(at * 12))
+        places = [(OutputHead, "codes")]
+    error = _counted(run, places, int(at * 12))
     return run.verify(applied=None if error is None else False, may_be_lost=False)
 
 
-def _counted(run: Run, owner: type, name: str, wanted: int) -> tuple[int, Injected | None]:
-    original, calls = getattr(owner, name), [0]
+def _counted(run: Run, places: list[tuple[type, str]], wanted: int) -> Injected | None:
+    calls = 0
 
-    def counted(self: Any, *block: Any) -> Any:
-        calls[0] += 1
-        if calls[0] > wanted:
-            raise Injected
-        return original(self, *block)
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == wanted + 1:  # the batch is undone by the same functions
+                raise Injected
+            return original(*arguments)
+
+        return call
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, counted)
+        for owner, name in places:
+            patch.setattr(owner, name, counted(getattr(owner, name)))
         try:
             run.view.apply(run.changes)
         except Injected as error:
-            return calls[0], error
-    return calls[0], None
+            return error
+    return None
 
 
 def reader_leaves(run: Run, at: float) -> str:
@@ -196,6 +205,79 @@ def exception_anywhere(run: Run, at: float) -> str:
     return run.verify()
 
 
+def growth(run: Run, at: float) -> str:
+    """Kernels stop for room whenever they have taken a few words, and have it then."""
+    words, allowed = int(at * 64), Budget.allow
+
+    def little(self: Budget, part: int, expected: int = 0) -> None:
+        allowed(self, part, expected)
+        header = self._headers[part]
+        header[A.H_BUDGET] = min(header[A.H_BUDGET], header[A.H_LIVE] + words)
+
+    limits = run.view._engine.memory.budget
+    limits.fixed = False
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Budget, "allow", little)
+        run.view.apply(run.changes)
+    limits.change(1 << 28)
+    return run.verify(applied=True, may_be_lost=False)
+
+
+def delete_of_nothing(run: Run, at: float) -> str:
+    """A delete at that place of the batch finds no row: it is refused, or counted."""
+    tables = {name: list(rows) for name, rows in run.batch.items()}
+    name = run.random.choice(sorted(tables))
+    absent = run.absent(name)
+    tables[name].insert(int(at * (len(tables[name]) + 1)), (absent, -1))
+    try:
+        run.view.apply(run.expectation.arrow(tables))
+    except MissingDeleteError:
+        assert run.subject.on_missing == "raise"
+        return run.verify(applied=False, may_be_lost=False)
+    assert run.subject.on_missing != "raise"
+    return run.verify(applied=True, may_be_lost=False)
+
+
+def bad_row(run: Run, at: float) -> str:
+    """A row at that place of the batch has no weight."""
+    changes = run.changes
+    name = run.random.choice([name for name, table in changes.items() if table.num_rows])
+    weights = changes[name]["_weight"].to_pylist()
+    weights[int(at * len(weights))] = None
+    changes[name] = changes[name].set_column(changes[name].num_columns - 1, "_weight", pa.array(weights, pa.int64()))
+    with pytest.raises(BadRowError):
+        run.view.apply(changes)
+    return run.verify(applied=False, may_be_lost=False)
+
+
+def sum_out_of_its_type(run: Run, at: float) -> str:
+    """Values at that place of the batch are so large that a sum of them, or a product, may leave its type."""
+    answered = True
+    try:
+        run.give(run.enlarged(at))
+    except duckdb.OutOfRangeException:
+        answered = False
+    try:
+        run.view.apply(run.changes)
+    except ChangeError:
+        return run.verify(applied=False, may_be_lost=False)
+    assert answered, "DuckDB refuses the values"
+    return run.verify(applied=True, may_be_lost=False)
+
+
+def raised_when_done(run: Run, at: float) -> str:
+    """All is applied, and what looks at the deltas raises."""
+    run.view.amplified_beyond = int(at * 3)
+    try:
+        run.view.apply(run.changes)
+    except AmplifiedWarning:  # a warning is an error in tests
+        applied = False
+    else:
+        applied = True
+    run.view.amplified_beyond = None
+    return run.verify(applied=applied, may_be_lost=False)
+
+
 _lines: dict[str, int] = {}
 
 
@@ -237,7 +319,8 @@ def _is_framing(frame: FrameType) -> bool:
     return text == "try:" or text.startswith("with ")
 
 
-FAULTS: tuple[Callable[[Run, float], str], ...] = (
+Fault = Callable[[Run, float], str]
+FAULTS: tuple[Fault, ...] = (
     full_arena,
     over_budget,
     error_at_a_block,
@@ -247,12 +330,35 @@ FAULTS: tuple[Callable[[Run, float], str], ...] = (
     ctrl_c,
     exception_anywhere,
 )
+FAULTS_OF_CALLS: tuple[Fault, ...] = (
+    *(fault for fault in FAULTS if fault not in (reader_leaves, reader_leaves_over_budget)),  # these are read in steps
+    growth,
+    delete_of_nothing,
+    bad_row,
+    sum_out_of_its_type,
+    raised_when_done,
+)
 
 
-def concerns(fault: Callable[[Run, float], str], subject: Subject) -> bool:
+def concerns(fault: Fault, subject: Subject) -> bool:
     """A disk can only be full where there is a file; and there the arena ends where the disk does. A database hands
     out its deltas at once."""
     if subject.name == "database" and fault in (reader_leaves, reader_leaves_over_budget):
         return False
+    if fault is delete_of_nothing and subject.on_missing == "trust":
+        return False  # what it does then is not said
     mapped = subject.name.startswith("mapped")
     return mapped if fault is full_disk else not (mapped and fault is full_arena)
+
+
+def stopped(
+    subject: Subject, fault: Fault, times: int, folder: Path, seed: int = 0, first: float = 0.0
+) -> Counter[str]:
+    """Stops batches at so many places, spread out evenly; returns how often each state was found afterwards."""
+    found: Counter[str] = Counter()
+    for i in range(times):
+        with small_blocks(32 if i % 2 == 0 else 1 << 13):  # full again and again, or never
+            found[
+                fault(Run(subject, seed + 1000 * len(subject.name) + i, folder), (first + i * 0.6180339887) % 1.0)
+            ] += 1
+    return found

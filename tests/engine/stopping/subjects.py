@@ -6,6 +6,8 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,19 +25,23 @@ PAIR = {"x": "int64", "y": "int64"}
 TAGGED = {"x": "int64", "tag": "string"}
 TENANTS = {"x": "int64", "t": "int32", "y": "int64", "u": "int32"}
 
-Tables = dict[str, dict[str, str]]
-Make = Callable[[Maintainable, Path], Any]
+Tables = dict[str, Any]
+Make = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A query and how a view of it is made; ``enforced``: no row of a table occurs twice, and that is checked."""
+    """A query and how a view of it is made; ``enforced``: no row of a table occurs twice, and that is checked.
+
+    ``on_missing``: as for ``crown.view``; a view that nothing is said of takes its own.
+    """
 
     name: str
     query: str
     tables: Tables
     make: Make
     enforced: bool = False
+    on_missing: str | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -49,17 +55,17 @@ class Subject:
         return plans.program(self.query, declared)
 
 
-def _memory(plan: Maintainable, folder: Path) -> crown.View:
-    return crown.view(plan)
+def memory(plan: Maintainable, folder: Path, **options: Any) -> crown.View:
+    return crown.view(plan, **options)
 
 
 def _threads(plan: Maintainable, folder: Path) -> crown.View:
     return crown.view(plan, threads=2)
 
 
-def _mapped(plan: Maintainable, folder: Path) -> crown.View:
+def mapped(plan: Maintainable, folder: Path, **options: Any) -> crown.View:
     (folder / "state").unlink(missing_ok=True)  # of the view before
-    return crown.view(plan, path=folder / "state")
+    return crown.view(plan, path=folder / "state", **options)
 
 
 class Registered:
@@ -136,39 +142,39 @@ ASOF = (
 )
 
 SUBJECTS = (
-    Subject("tree", THREE_HOP, {"G": PAIR}, _memory),
-    Subject("strings", TAGS, {"R": PAIR, "S": TAGGED}, _memory),
-    Subject("support", PROJECTED, {"R": PAIR, "S": TAGGED}, _memory),
-    Subject("generic bag", SQUARE, {"G": PAIR}, _memory),
-    Subject("triangle bag", TRIANGLE, {"G": PAIR}, _memory),
-    Subject("triangle counts", CORNER, {"G": PAIR}, _memory),
-    Subject("triangle of wide keys", WIDE, {"G": TENANTS}, _memory),
+    Subject("tree", THREE_HOP, {"G": PAIR}, memory),
+    Subject("strings", TAGS, {"R": PAIR, "S": TAGGED}, memory),
+    Subject("support", PROJECTED, {"R": PAIR, "S": TAGGED}, memory),
+    Subject("generic bag", SQUARE, {"G": PAIR}, memory),
+    Subject("triangle bag", TRIANGLE, {"G": PAIR}, memory),
+    Subject("triangle counts", CORNER, {"G": PAIR}, memory),
+    Subject("triangle of wide keys", WIDE, {"G": TENANTS}, memory),
     Subject("threads", THREE_HOP, {"G": PAIR}, _threads),
     Subject("threads with strings", TAGS, {"R": PAIR, "S": TAGGED}, _threads),
-    Subject("mapped", THREE_HOP, {"G": PAIR}, _mapped),
-    Subject("mapped bag", TRIANGLE, {"G": PAIR}, _mapped),
-    Subject("mapped bag of wide keys", WIDE, {"G": TENANTS}, _mapped),
-    Subject("groups", GROUPS, {"R": PAIR, "S": TAGGED}, _memory),
+    Subject("mapped", THREE_HOP, {"G": PAIR}, mapped),
+    Subject("mapped bag", TRIANGLE, {"G": PAIR}, mapped),
+    Subject("mapped bag of wide keys", WIDE, {"G": TENANTS}, mapped),
+    Subject("groups", GROUPS, {"R": PAIR, "S": TAGGED}, memory),
     Subject("groups of threads", GROUPS, {"R": PAIR, "S": TAGGED}, _threads),
-    Subject("one call", ONE_CALL, {"G": PAIR}, _memory),
-    Subject("mapped one call", ONE_CALL, {"G": PAIR}, _mapped),
-    Subject("call that comes back", STOPPED_CALL, {"G": PAIR}, _memory),
-    Subject("mapped call that comes back", STOPPED_CALL, {"G": PAIR}, _mapped),
-    Subject("one call of a join and groups", JOINED_CALL, {"G": PAIR, "H": PAIR}, _memory),
-    Subject("mapped one call of a join and groups", JOINED_CALL, {"G": PAIR, "H": PAIR}, _mapped),
-    Subject("one call of a join that keeps duplicates", COUNTED_CALL, {"G": PAIR, "H": PAIR}, _memory),
-    Subject("outer join", OUTER, {"R": PAIR, "S": TAGGED}, _memory),
-    Subject("missing keys", MISSING, {"R": PAIR, "S": TAGGED}, _memory),
-    Subject("set operations", SETS, {"G": PAIR, "H": PAIR}, _memory),
-    Subject("rows", ROWS, {"G": PAIR}, _memory),
-    Subject("mapped groups", GROUPS, {"R": PAIR, "S": TAGGED}, _mapped),
-    Subject("first rows", FIRST, {"R": PAIR, "S": TAGGED}, _memory),
-    Subject("windows", WINDOWS, {"G": PAIR}, _memory),
-    Subject("asof join", ASOF, {"R": PAIR, "S": TAGGED}, _memory),
-    Subject("mapped asof join", ASOF, {"R": PAIR, "S": TAGGED}, _mapped),
+    Subject("one call", ONE_CALL, {"G": PAIR}, memory),
+    Subject("mapped one call", ONE_CALL, {"G": PAIR}, mapped),
+    Subject("call that comes back", STOPPED_CALL, {"G": PAIR}, memory),
+    Subject("mapped call that comes back", STOPPED_CALL, {"G": PAIR}, mapped),
+    Subject("one call of a join and groups", JOINED_CALL, {"G": PAIR, "H": PAIR}, memory),
+    Subject("mapped one call of a join and groups", JOINED_CALL, {"G": PAIR, "H": PAIR}, mapped),
+    Subject("one call of a join that keeps duplicates", COUNTED_CALL, {"G": PAIR, "H": PAIR}, memory),
+    Subject("outer join", OUTER, {"R": PAIR, "S": TAGGED}, memory),
+    Subject("missing keys", MISSING, {"R": PAIR, "S": TAGGED}, memory),
+    Subject("set operations", SETS, {"G": PAIR, "H": PAIR}, memory),
+    Subject("rows", ROWS, {"G": PAIR}, memory),
+    Subject("mapped groups", GROUPS, {"R": PAIR, "S": TAGGED}, mapped),
+    Subject("first rows", FIRST, {"R": PAIR, "S": TAGGED}, memory),
+    Subject("windows", WINDOWS, {"G": PAIR}, memory),
+    Subject("asof join", ASOF, {"R": PAIR, "S": TAGGED}, memory),
+    Subject("mapped asof join", ASOF, {"R": PAIR, "S": TAGGED}, mapped),
     Subject("database", GROUPS, {"R": PAIR, "S": TAGGED}, _database),
-    Subject("enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, _memory, enforced=True),
-    Subject("mapped enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, _mapped, enforced=True),
+    Subject("enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, memory, enforced=True),
+    Subject("mapped enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, mapped, enforced=True),
 )
 
 
@@ -183,9 +189,12 @@ class Run:
         answer = by_duckdb(subject.query) if program.plan is None else by_nested_loops(program.plan)
         self.expectation = Expectation(subject.tables, answer)
         self.database = self.expectation.database
-        self.view = subject.make(self.plan, folder)
-        for _ in range(2):
-            self._go_on()
+        options = {} if subject.on_missing is None else {"on_missing": subject.on_missing}
+        self.view = subject.make(self.plan, folder, **options)
+        first = self._draw()
+        self.view.update(self.expectation.arrow(first))
+        self.expectation.apply(first)
+        self._go_on()
         self.before = self.after = self.expectation.result
         self.copy = self.expectation.copies()
         for attempt in range(500):
@@ -197,10 +206,38 @@ class Run:
                 self._go_on()
                 self.before = self.expectation.result
                 self.copy = self.expectation.copies()
-            self.batch = self._draw()
-            self.expectation.apply(self.batch)
-            self.after = self.expectation.result
+            self.give(self._draw())
         assert self.after != self.before, "nothing would tell whether the batch is applied"
+
+    def give(self, batch: Batch) -> None:
+        """Takes a batch as the one that is going to be stopped."""
+        self.expectation.go_back(self.copy)
+        self.batch = batch
+        self.expectation.apply(batch)
+        self.after = self.expectation.result
+
+    def absent(self, name: str) -> Row:
+        """Returns a row that is neither in a table nor in the batch."""
+        known = {*self.copy[0][name], *(row for row, _ in self.batch[name])}
+        while True:
+            row = tuple(self._value(column.type) for column in self.database.schema[name].columns)
+            if row not in known:
+                return row
+
+    def enlarged(self, at: float) -> Batch:
+        """Returns the batch with large numbers, which are no keys, in the rows that it inserts behind a place."""
+        found = {}
+        for name, changes in self.batch.items():
+            table, rows = self.database.schema[name], list(changes)
+            large = [column.type == "int64" and bool(table.key) and column.name not in table.key
+                     for column in table.columns]  # fmt: skip
+            found[name] = [
+                (tuple(2**62 if far else value for far, value in zip(large, row, strict=True)), weight)
+                if weight > 0 and i >= at * len(rows)
+                else (row, weight)
+                for i, (row, weight) in enumerate(rows)
+            ]
+        return found
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -231,8 +268,8 @@ class Run:
             assert self.view.contains(row)
         for _ in range(2):
             self._go_on()
-        self.view.apply(self.expectation.arrow(self.database.everything(-1)))
-        assert self.view.count() == 0
+        self._go_on(self.database.everything(-1))
+        assert self.view.count() == sum(self.expectation.result.values())
         self.view.check_invariants()
         return state
 
@@ -266,18 +303,24 @@ class Run:
 
     def _draw(self) -> Batch:
         batch: dict[str, list[tuple[Row, int]]] = {}
-        for name, columns in self.subject.tables.items():
-            present = list(self.database.rows[name])
+        for table in self.database.schema.values():
+            present = list(self.database.rows[table.name])
             gone = self.random.sample(present, min(len(present), 6))
-            fresh = [tuple(self._value(kind) for kind in columns.values()) for _ in range(14)]
-            if self.subject.enforced:
-                left = set(present) - set(gone)
-                fresh = [row for row in dict.fromkeys(fresh) if row not in left]
-            copies = (1,) if self.subject.enforced else (1, 1, 2)
-            batch[name] = [(row, -1) for row in gone] + [(row, self.random.choice(copies)) for row in fresh]
+            fresh = [tuple(self._value(column.type) for column in table.columns) for _ in range(14)]
+            unique = [i for i, column in enumerate(table.columns) if self.subject.enforced or column.name in table.key]
+            if unique:
+                left = {tuple(row[i] for i in unique) for row in set(present) - set(gone)}
+                by_key = {tuple(row[i] for i in unique): row for row in fresh}
+                fresh = [row for key, row in by_key.items() if key not in left]
+            copies = (1,) if unique else (1, 1, 2)
+            batch[table.name] = [(row, -1) for row in gone] + [(row, self.random.choice(copies)) for row in fresh]
         return self.database.without_absent_deletes(batch)
 
     def _value(self, kind: str) -> object:
         if kind == "string":
-            return f"tag {self.random.randrange(300)}"
+            return f"tag {self.random.randrange(self.random.choice((3, 300)))}"
+        if kind == "date":
+            return date(2024, 1, 1) + timedelta(self.random.randrange(9))
+        if kind.startswith("decimal"):
+            return Decimal(self.random.randrange(100)).scaleb(-2)
         return self.random.randrange(7 if kind == "int64" else 2)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import campaign
-from tests.engine.stopping.stops import FAULTS, concerns, small_blocks
-from tests.engine.stopping.subjects import SUBJECTS, Run, Subject
+from tests.engine.stopping.stops import FAULTS, Fault, concerns, stopped
+from tests.engine.stopping.subjects import SUBJECTS, Subject
 
 GRID = [(subject, fault) for subject in SUBJECTS for fault in FAULTS if concerns(fault, subject)]
 NAMES = [f"{subject.name}-{fault.__name__}" for subject, fault in GRID]
@@ -29,29 +26,9 @@ FULL_OF_WORDS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def handler_of_interrupts() -> Iterator[None]:
-    """Puts Ctrl-C's handler back: an exception anywhere may strike before the product has done so."""
-    before = signal.getsignal(signal.SIGINT)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def stopped(
-    subject: Subject, fault: object, times: int, folder: Path, seed: int = 0, first: float = 0.0
-) -> Counter[str]:
-    found: Counter[str] = Counter()
-    assert callable(fault)
-    with small_blocks():
-        for i in range(times):
-            at = (first + i * 0.6180339887) % 1.0  # spreads out evenly, however often
-            found[fault(Run(subject, seed + 1000 * len(subject.name) + i, folder), at)] += 1
-    return found
-
-
 @pytest.mark.parametrize(("subject", "fault"), GRID, ids=NAMES)
-def test_a_stopped_batch_leaves_the_view_as_it_was_or_unusable(subject: Subject, fault: object, tmp_path: Path) -> None:
-    wanted = MUST_HAPPEN.get(getattr(fault, "__name__", ""))
+def test_a_stopped_batch_leaves_the_view_as_it_was_or_unusable(subject: Subject, fault: Fault, tmp_path: Path) -> None:
+    wanted = MUST_HAPPEN.get(fault.__name__)
     if wanted in ("before", "lost"):
         found = stopped(subject, fault, 4, tmp_path)
     else:  # one place, another one for each
@@ -63,6 +40,6 @@ def test_a_stopped_batch_leaves_the_view_as_it_was_or_unusable(subject: Subject,
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("subject", "fault"), GRID, ids=NAMES)
-def test_ten_thousand_stops(subject: Subject, fault: object, tmp_path: Path) -> None:
+def test_ten_thousand_stops(subject: Subject, fault: Fault, tmp_path: Path) -> None:
     times = campaign.rounds(100)
     assert sum(stopped(subject, fault, times, tmp_path, campaign.first_seed()).values()) == times
