@@ -169,7 +169,9 @@ def _parts(type_: str) -> Parts | None:
     except ValueError as error:
         raise PlanError(f"type {type_!r}: {error}", hint="write array<T>, map<K,V> or struct<a:T,b:U>") from None
     if found is not None and found.kind == MAP and parts(found.types[0]) is not None:
-        raise PlanError(f"type {type_!r}: the keys of a map have no parts", hint="make the key a text or a number")
+        raise PlanError(
+            f"type {type_!r}: a key of a map cannot be a nested value", hint="make the key a text or a number"
+        )
     if found is not None and "null" in found.types:
         raise PlanError(f"type {type_!r} has a part without a type", hint="write CAST(ARRAY() AS ARRAY<INT>)")
     if found is not None:

@@ -63,7 +63,7 @@ def _rows(operator: JavaObject, zone: str) -> list[list[dict[str, Any]]]:
     """Returns the rows of VALUES."""
     count = operator.data().size()
     if count > _MOST:
-        raise PlanError(f"{count} rows of constants are too many: at most {_MOST}", hint="make a table of them")
+        raise PlanError(f"{count} rows of constants are too many: at most {_MOST}", hint="put them into a table")
     types = [attribute.dataType() for attribute in _items(operator.output())]
     return [
         [_constant(row.get(place, type_), type_, zone) for place, type_ in enumerate(types)]

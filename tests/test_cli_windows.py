@@ -57,10 +57,10 @@ def test_every_relation_has_one_of_its_own():
         (["--last-rows", "r=" + "9" * 5000], "is not a number of rows"),
         (["--ttl", "r=at:" + "9" * 5000], "of the window over at is no length of time"),
         (["--tumbling", "r=at:" + "9" * 5000 + " days"], "of the window over at is no length of time"),
-        (["--ttl", "r=at:1", "--last-rows", "R=5"], "R has a window already; give one per relation"),
+        (["--ttl", "r=at:1", "--last-rows", "R=5"], "R already has a window; give one per relation"),
         (["--late", "r=drop"], "r has no window of event time; give one, or leave --late out"),
         (["--last-rows", "r=5", "--late", "r=drop"], "r has no window of event time"),
-        (["--ttl", "r=at:1", "--late", "r=keep"], "'keep' is not what can become of rows; use drop or"),
+        (["--ttl", "r=at:1", "--late", "r=keep"], "'keep' is not supported; use drop or"),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(words, said):

@@ -94,7 +94,7 @@ def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
     if codes.dtype != np.int64:
         return codes.astype(np.int64)
     if len(codes) and extent(codes)[0] == NULL:
-        reason = f"the {kind} value {NULL} is reserved for NULL; keep it in a decimal or string column"
+        reason = f"the {kind} value {NULL} is reserved for NULL; store it in a decimal or string column"
         raise UnencodableError(int(codes.argmin()), reason)
     return codes
 

@@ -73,7 +73,9 @@ def table_of(text: str) -> Table:
             key.append(words[0])
         if marks == "sequence":
             if sequence is not None:
-                raise PlanError(f"{text!r} marks two columns as its sequence", hint="mark the one that orders changes")
+                raise PlanError(
+                    f"{text!r} marks two columns as its sequence", hint="mark only the column that orders the changes"
+                )
             sequence = words[0]
         columns.append(Column(words[0], normal_type(words[1]), **fields))
     mark = (match["mark"] or "").lower()
@@ -156,14 +158,17 @@ def query_text(text: str) -> str:
     except (OSError, ValueError):  # no such file, or not a valid name: the query itself
         if any(sign in text for sign in " \t\n({"):
             return text
-        reason = "there is no such file, and no query is a single word"
+        reason = "there is no such file, and a single word is not a query"
     raise PlanError(f"cannot read {text}: {reason}", hint="give the name of a file, or the query itself in quotes")
 
 
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments with which every planning command reads its query."""
     add = parser.add_argument
-    add("query", help="SQL, Datalog, a motif, a plan as JSON, a file that holds one of these, or - for standard input")
+    add(
+        "query",
+        help="SQL, Datalog, a motif, a plan as JSON, a file that contains one of these, or - for standard input",
+    )
     add(
         "--schema",
         action="append",

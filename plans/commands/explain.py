@@ -23,14 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=[*FORMS],
-        help="text, json, mermaid, html, svg; by default what the suffix of --output says, else text",
+        help="text, json, mermaid, html, svg; the default is the format of --output's suffix, or text",
     )
     parser.add_argument("--cells", type=int, metavar="N", help="show how the rows are copied to N cells")
     parser.add_argument(
         "--output",
         "-o",
         metavar="FILE",
-        help="write to a file instead of the screen, in the form of its suffix: .txt .json .mmd .html .svg",
+        help="write to a file instead of the screen, in the format of its suffix: .txt .json .mmd .html .svg",
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     made = planned(args)
     if args.cells is not None:
         if form != "text":
-            raise PlanError(f"--cells is for text, not for {form}")
+            raise PlanError(f"--cells applies to the format text, not to {form}")
         shown = programs.text(made, cells=args.cells)
     else:
         shown = FORMS[form](made, wiring(made))
@@ -54,6 +54,7 @@ def _by_suffix(path: str | None) -> str:
     suffix = Path(path).suffix.lower() if path else ""
     if suffix and suffix not in SUFFIXES:
         raise PlanError(
-            f"--output {path}: {suffix} is no suffix of a form", hint=f"use {', '.join(SUFFIXES)}, or give --format"
+            f"--output {path}: the suffix {suffix} is not supported",
+            hint=f"use {', '.join(SUFFIXES)}, or give --format",
         )
     return SUFFIXES[suffix] if suffix else "text"

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_query_arguments(parser)
     add_choice(parser)
     parser.add_argument("--output", "-o", metavar="FILE", help="write to a file instead of the screen")
-    parser.add_argument("--json", action="store_true", help="what it prints is JSON in any case")
+    parser.add_argument("--json", action="store_true", help="no effect: the output is JSON with or without it")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,9 +40,9 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help="take the rate of a relation's aliases from a sample of its changes, a file as crown run takes it",
+        help="estimate the rates of a relation's aliases from a sample of its changes, a file in a format of crown run",
     )
-    parser.add_argument("--tree", help="take this tree, written as EXPLAIN lists it, instead of the best")
+    parser.add_argument("--tree", help="use this tree instead of the best one, in the notation of EXPLAIN")
 
 
 def planned(args: argparse.Namespace) -> Program:

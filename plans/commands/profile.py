@@ -22,7 +22,7 @@ from plans.search.logs.profile import profile
 from plans.search.logs.updates import Event
 from plans.types import arrow_type
 
-HELP = "profile a query on a recorded update log: rates, enclosureness, and the tree that suits it"
+HELP = "profile a query on a recorded update log: rates, enclosureness, and the best tree for it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trees", type=int, default=8, metavar="N", help="compare the N best trees (8)")
     parser.add_argument(
-        "--batch", type=int, default=1, metavar="N", help="updates of a batch, where rows are counted (1)"
+        "--batch", type=int, default=1, metavar="N", help="updates per batch, for plans that count rows (1)"
     )
     parser.add_argument("--json", action="store_true", help="print the profile as one JSON object")
 

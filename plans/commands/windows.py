@@ -16,10 +16,10 @@ _HOURS = "lengths such as '1 hour 30 minutes', or whole numbers if the column is
 def add_windows(parser: argparse.ArgumentParser) -> None:
     """Adds the options for windows."""
     for name, form, text in (
-        ("--ttl", "NAME=COLUMN:LENGTH[:LATENESS]", f"rows stay for a length of event time; {_HOURS}"),
-        ("--tumbling", "NAME=COLUMN:SIZE[:LATENESS]", "rows stay until their window of event time ends"),
+        ("--ttl", "NAME=COLUMN:LENGTH[:LATENESS]", f"keep rows for a length of event time; {_HOURS}"),
+        ("--tumbling", "NAME=COLUMN:SIZE[:LATENESS]", "keep rows until their window of event time ends"),
         ("--sliding", "NAME=COLUMN:SIZE:SLIDE[:LATENESS]", "the same, with a window that begins at every SLIDE"),
-        ("--last-rows", "NAME=N[:COLUMN]", "the last N rows stay, by order of arrival, or the N greatest by a column"),
+        ("--last-rows", "NAME=N[:COLUMN]", "keep the last N rows by order of arrival, or the N greatest by a column"),
     ):
         parser.add_argument(name, action="append", default=[], metavar=form, help=text)
     parser.add_argument(
@@ -27,7 +27,7 @@ def add_windows(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar=f"NAME={'|'.join(LATE)}",
-        help="what becomes of rows whose time was over before they came (drop: they are counted)",
+        help="what happens to rows that arrive late (drop: they are counted)",
     )
 
 
@@ -44,7 +44,7 @@ def windows_of(args: argparse.Namespace) -> dict[str, Window]:
         for text in getattr(args, option[2:].replace("-", "_")):
             name, said = _named(option, text)
             if name.lower() in map(str.lower, found):
-                raise PlanError(f"{option} {text}: {name} has a window already", hint="give one per relation")
+                raise PlanError(f"{option} {text}: {name} already has a window", hint="give one per relation")
             found[name] = make(text, [part.strip() for part in said.split(":")])
     for text in args.late:
         name, late = _named("--late", text)
@@ -52,7 +52,7 @@ def windows_of(args: argparse.Namespace) -> dict[str, Window]:
         if of is None or found[of].counts:
             raise PlanError(f"--late {text}: {name} has no window of event time", hint="give one, or leave --late out")
         if late not in LATE:
-            raise PlanError(f"--late {text}: {late!r} is not what can become of rows", hint=f"use {' or '.join(LATE)}")
+            raise PlanError(f"--late {text}: {late!r} is not supported", hint=f"use {' or '.join(LATE)}")
         found[of] = replace(found[of], late=late)
     return found
 

@@ -212,7 +212,7 @@ def _unquoted(arg: Expr, other: str) -> Expr:
     parts = decimal_parts(other)
     if parts is not None and parts[0] > _STRING_DIGITS:
         raise PlanError(
-            f"{arg.value!r} is compared with {other}, for which Spark takes both as doubles",
+            f"{arg.value!r} is compared with {other}, and Spark converts both to doubles",
             hint="write the number without quotes",
         )
     found = folded(arg, other)
@@ -258,9 +258,9 @@ def _like(args: tuple[Expr, ...], escape: str | None) -> Expr:
         for mark in re.findall(re.escape(escape) + r"(.?)", pattern, re.DOTALL):
             if mark not in ("%", "_", escape):
                 raise PlanError(
-                    f"the ESCAPE character {escape!r} stands "
+                    f"the ESCAPE character {escape!r} is "
                     + (f"before {mark!r}" if mark else "at the end of the pattern"),
-                    hint=f"it may stand before %, _ and itself: write {escape}{escape} for the character",
+                    hint=f"use it only before %, _ and itself: write {escape}{escape} for the character",
                 )
     return Expr("like", "bool", args, escape)
 
@@ -296,7 +296,8 @@ def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
     needed = {"div": p - s + t + scale, "mod": max(p - s, q - t) + max(s, t)}.get(op, 0)
     if needed > QUOTIENT_DIGITS:
         raise PlanError(
-            f"{left.type} {symbol} {right.type} needs {needed} digits on the way, more than {QUOTIENT_DIGITS}",
+            f"{left.type} {symbol} {right.type} needs {needed} digits for an intermediate result, more than "
+            f"{QUOTIENT_DIGITS}",
             hint="cast both sides to decimals with fewer digits",
         )
     return Expr(op, named(precision, scale), (left, right))

@@ -22,7 +22,9 @@ _MADE = {"int32": (10, 0), "int64": (20, 0)}  # Spark gives a BIGINT one digit m
 def check_ordered(type_: str, what: str) -> None:
     """Raises PlanError if the values of a type have no order, which `what` requires."""
     if is_nested(type_):
-        raise PlanError(f"{what} needs an order, and values of type {type_} have none", hint="name a part of them")
+        raise PlanError(
+            f"{what} needs an order, and values of type {type_} have no order", hint="use one of their parts"
+        )
 
 
 def numeric(type_: str) -> bool:

@@ -49,7 +49,7 @@ def with_lambdas(name: str, args: Sequence[Expr | Lambda]) -> Expr | None:
     if not isinstance(finish, Lambda):
         return made
     if len(finish.names) != 1:
-        raise PlanError(f"{name} ends with a function of one value", hint="write state -> ...")
+        raise PlanError(f"{name} takes a function of one parameter as its last argument", hint="write state -> ...")
     return finish.body({finish.names[0]: made})
 
 
@@ -89,10 +89,12 @@ def _applied(function: HigherOrder, values: Sequence[Expr], lambda_: Lambda) -> 
     types = function.parameters([value.type for value in values])
     if not function.least <= len(lambda_.names) <= max_parameters:
         counts = f"{max_parameters}" if function.least == max_parameters else f"{function.least} to {max_parameters}"
-        raise PlanError(f"{title} takes a function of {counts} values, not {len(lambda_.names)}", hint=function.shown())
+        raise PlanError(
+            f"{title} takes a function of {counts} parameters, not {len(lambda_.names)}", hint=function.shown()
+        )
     columns = {name: col(f"\u03bb.{name}", type_) for name, type_ in zip(lambda_.names, types, strict=False)}
     if len(columns) < len(lambda_.names):
-        raise PlanError(f"{title}: two values of the function have one name")
+        raise PlanError(f"{title}: two parameters of the function have the same name")
     body = lambda_.body(columns)
     if function.condition and body.type not in ("bool", "null"):
         raise PlanError(f"{title} needs a condition, not a value of type {body.type}")

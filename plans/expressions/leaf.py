@@ -15,10 +15,10 @@ from plans.nested import ARRAY, is_nested
 from plans.types import arrow_type
 
 _CAST_HINTS = {
-    "date": "dates are made of text or of timestamps",
-    "timestamp": "timestamps are made of text or of dates",
-    "timestamp_ntz": "timestamps are made of text or of dates",
-    "binary": "bytes are made of text",
+    "date": "cast text or timestamps to dates",
+    "timestamp": "cast text or dates to timestamps",
+    "timestamp_ntz": "cast text or dates to timestamps",
+    "binary": "cast text to bytes",
 }
 
 
@@ -53,7 +53,7 @@ def cast(arg: Expr, type_: str) -> Expr:
         if value is not None:
             return value
         if never(arg, type_):
-            raise PlanError(f"{arg.value!r} is not a value of type {type_}, or not written in a form that is read here")
+            raise PlanError(f"{arg.value!r} is not a value of type {type_}, or not in a supported form")
     if castable(arg.type, type_):
         return Expr("cast", type_, (arg,))
     raise PlanError(f"a cast from {arg.type} to {type_} is not supported", hint=_CAST_HINTS.get(type_, ""))

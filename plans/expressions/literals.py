@@ -36,7 +36,7 @@ def checked(value: Any, type_: str | None) -> tuple[Any, str]:
     found = type_ or ("duration" if isinstance(value, dt.timedelta) else _type_of(value))
     if found == "int64" and value == RESERVED:
         raise PlanError(
-            f"the BIGINT {RESERVED} is reserved: it stands for NULL inside the engine",
+            f"the BIGINT {RESERVED} is reserved: the engine uses it for NULL",
             hint="compare with a number above it, or use a DECIMAL",
         )
     if isinstance(value, dt.timedelta):
@@ -47,7 +47,7 @@ def checked(value: Any, type_: str | None) -> tuple[Any, str]:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise PlanError(f"{value!r} is not a text: it has half of a surrogate pair") from None
+            raise PlanError(f"{value!r} is not a text: it contains half of a surrogate pair") from None
     return value, found
 
 
@@ -139,7 +139,7 @@ def _moment(text: str, found: re.Match[str], type_: str) -> dt.datetime:
     day, clock, zone = found[1], found[2] or "00:00:00", found[3]
     if type_ == "timestamp_ntz" and zone is not None:
         raise PlanError(
-            f"the timestamp {text!r} names a time zone, which a TIMESTAMP_NTZ has not",
+            f"the timestamp {text!r} names a time zone, but a TIMESTAMP_NTZ has no time zone",
             hint=f"write '{day} {clock}'",
         )
     wall = dt.datetime.fromisoformat(f"{day} {clock}")

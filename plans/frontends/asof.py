@@ -46,7 +46,7 @@ def match_of(conditions: Sequence[Expr], left: Source, right: Source, words: str
             )
         mine, other = pair
         if mine.type != other.type:
-            raise PlanError(f"{words} compares {mine.type} with {other.type}", hint="cast one of them")
+            raise PlanError(f"{words} cannot compare {mine.type} with {other.type}", hint="cast one of them")
         if op == "eq":
             keys.append((mine, other))
         else:

@@ -21,7 +21,7 @@ def field_of(value: Expr, name: str) -> Expr:
         assert found is not None, "TRANSFORM takes a function"
         return found
     if made is None or made.kind == ARRAY:
-        raise PlanError(f"a value of type {value.type} has no field {name}", hint="only structs and maps have")
+        raise PlanError(f"a value of type {value.type} has no field {name}", hint="only structs and maps have fields")
     return call("get_field", value, lit(name))
 
 
@@ -33,7 +33,7 @@ def element_of(value: Expr, index: Expr, first: int = 0) -> Expr:
     if made is not None and made.kind == MAP:
         return call("element_at", value, index)
     if made is None or made.kind == STRUCT:
-        raise PlanError(f"a value of type {value.type} has no elements", hint="only arrays and maps have")
+        raise PlanError(f"a value of type {value.type} has no elements", hint="only arrays and maps have elements")
     return call("get", value, call("sub", index, lit(first)) if first else index)
 
 
@@ -45,13 +45,13 @@ def generated(kind: str, value: Expr) -> tuple[Expr, Shown]:
     """Returns the array that EXPLODE, POSEXPLODE or INLINE turns into rows, and the columns of an element."""
     found = parts(value.type) if is_nested(value.type) else None
     if found is None or found.kind == STRUCT:
-        raise PlanError(f"{kind.upper()} makes rows of an array or a map, not of {value.type}")
+        raise PlanError(f"{kind.upper()} takes an array or a map, not {value.type}")
     array = call("map_entries", value) if found.kind == MAP else value
     inside = parts(found.types[0]) if found.kind == ARRAY and is_nested(found.types[0]) else None
     shown: Shown = (("key", ("key",)), ("value", ("value",))) if found.kind == MAP else (("col", ()),)
     if kind == "inline":
         if inside is None or inside.kind != STRUCT:
-            raise PlanError(f"INLINE makes rows of an array of structs, not of {value.type}", hint="use EXPLODE")
+            raise PlanError(f"INLINE takes an array of structs, not {value.type}", hint="use EXPLODE")
         shown = tuple((name, (name,)) for name in inside.names)
     if kind == "posexplode":
         array, shown = call("with_places", array), (("pos", ("pos",)), *below_positions(shown))

@@ -29,7 +29,7 @@ def frame_of(one: Side, other: Side, exclude: str) -> Frame:
     if not start and end:
         unit = end_unit
     if start is not None and end is not None and start > end:
-        raise PlanError("a frame must not end before it begins", hint="write the bound that comes first in front")
+        raise PlanError("a frame must not end before it begins", hint="write the earlier bound first")
     if start is None and end is None and not exclude:
         return PARTITION
     return Frame(unit, start, end, exclude)
@@ -61,7 +61,7 @@ def count_of(expr: Expr, what: str, least: int) -> int:
     """Returns a number of rows. Raises PlanError if the value is not an integer, or is below ``least``."""
     value = constant(expr)
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise PlanError(f"{what} takes a whole number from {least} on")
+        raise PlanError(f"{what} takes a whole number of at least {least}")
     return min(value, 2**40)
 
 
@@ -72,7 +72,7 @@ def distance(value: Any, type_: str) -> int | float:
     if not number:
         raise PlanError("RANGE takes a number as its distance, or an INTERVAL of times")
     if value < 0 or value != value:
-        raise PlanError("a distance of RANGE must not be negative", hint="write PRECEDING or FOLLOWING for its side")
+        raise PlanError("a distance of RANGE must not be negative", hint="use PRECEDING or FOLLOWING for the direction")
     if type_ == "float64":
         return float(value)
     parts = decimal_parts(type_)
@@ -84,7 +84,7 @@ def distance(value: Any, type_: str) -> int | float:
         raise PlanError(f"RANGE with a number is not supported for {type_}", hint=_HINTS.get(type_, ""))
     scaled = Decimal(value).scaleb(parts[1]) if parts is not None else Decimal(value)
     if scaled != int(scaled):
-        raise PlanError(f"a distance of {value} is finer than {type_}", hint="cast the column that is ordered by")
+        raise PlanError(f"a distance of {value} has more decimal places than {type_}", hint="cast the ORDER BY column")
     return int(scaled)
 
 
@@ -99,7 +99,7 @@ def duration(months: Any, micros: Any, type_: str) -> tuple[str, int]:
     if months and micros:
         raise PlanError("RANGE takes months, or days and times, but not both", hint="write one of them")
     if months < 0 or micros < 0:
-        raise PlanError("a distance of RANGE must not be negative", hint="write PRECEDING or FOLLOWING for its side")
+        raise PlanError("a distance of RANGE must not be negative", hint="use PRECEDING or FOLLOWING for the direction")
     if months:
         return "months", int(months)
     if type_ != "date":

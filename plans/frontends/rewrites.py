@@ -147,7 +147,7 @@ def _joined(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns STRING_AGG of the texts that CAST writes."""
     value = aggregate.values[0]
     if value.type == "binary":
-        raise PlanError("texts are joined, not binary values", hint="write HEX(...) around them")
+        raise PlanError("binary values cannot be joined, only texts", hint="write HEX(...) around them")
     return add(replace(aggregate, values=(cast(value, "string"),)))
 
 
@@ -169,7 +169,7 @@ def _listed(aggregate: AggregateCall, add: Add) -> Expr:
 
 def firsts(aggregate: AggregateCall, count: int | None, nulls: bool, add: Add) -> Expr:
     """Returns ARRAY_AGG or STRING_AGG of the first `count` values in an order, or of all. `nulls`: NULL is a value, and
-    the array of no values is NULL."""
+    the array without values is NULL."""
     (value,) = aggregate.values
     if value.type == "null":
         raise PlanError(f"{aggregate.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")

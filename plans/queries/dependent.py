@@ -145,14 +145,14 @@ def _with_parameters(relation: Relation, ties: tuple[tuple[Expr, str], ...], row
         last = len(relation.input.columns) - relation.hidden
         inner = _with_parameters(relation.input, ties, rows, min(position, last))
         return replace(relation, input=inner, keys=(*names, *relation.keys))
-    raise PlanError("a condition on the clock in a subquery that reads the query around it is not supported")
+    raise PlanError("a condition on the clock in a subquery that reads the outer query is not supported")
 
 
 def _core_with_parameters(query: Query, ties: tuple[tuple[Expr, str], ...], rows: Rows, position: int) -> Query:
     """Returns a join core with a column for each parameter."""
     inside = [source for source in query.sources if source.input is not None and _reads_outer(source.input)]
     if inside:
-        raise PlanError("subqueries within a subquery that read the query around both are not supported")
+        raise PlanError("nested subqueries that read columns of the outermost query are not supported")
     aliases = {source.alias for source in query.sources}
     counted = {source.alias for source in query.sources if source.group == 0}
     sides = {one: _side(one, aliases) for given in query.conditions for one in given.conjuncts()}

@@ -141,14 +141,14 @@ def sliding(column: str, size: Any, slide: Any, *, lateness: Any = 0, late: str 
     if step > length:
         raise PlanError(
             f"sliding windows of {size!r} every {slide!r} leave rows between them out",
-            hint="give a slide that is at most the size",
+            hint="use a slide of at most the size",
         )
     return _timed("sliding", column, length, step, timed, lateness, late)
 
 
 def _timed(what: str, column: str, size: int, step: int, timed: bool, lateness: Any, late: str) -> Window:
     if not isinstance(late, str) or late not in LATE:
-        raise PlanError(f"late={late!r} is not what can become of late rows", hint=f"use one of {', '.join(LATE)}")
+        raise PlanError(f"late={late!r} is not supported", hint=f"use one of {', '.join(LATE)}")
     none = isinstance(lateness, (int, float)) and lateness == 0
     waits, also = (0, timed) if none else _length(lateness, "lateness", column)
     if timed != also:

@@ -59,7 +59,7 @@ def test_types_are_taken_as_users_write_them(given: Any, type_: str) -> None:
         ("array<>", "array has one type in it"),
         ("map<int,>", "map has two types in it"),
         ("struct<a int,>", "a field of a struct is a name and a type"),
-        ("map<array<int>,int>", "the keys of a map have no parts"),
+        ("map<array<int>,int>", "a key of a map cannot be a nested value"),
         ("struct<a int, A int>", "two fields called A"),
         ("struct<int>", "a field of a struct is a name and a type"),
         (list, "the Python type list is not a type of a column"),

@@ -146,9 +146,9 @@ def test_explain_shows_what_is_read_of_a_frame_and_what_that_costs(call: str, sh
         (
             "duckdb",
             "SELECT FIRST(DISTINCT s ORDER BY id) AS f FROM r",
-            "with DISTINCT, FIRST is ordered by its argument",
+            "with DISTINCT, FIRST must be ordered by its argument",
         ),
-        ("duckdb", "SELECT ANY_VALUE(DISTINCT s ORDER BY id) AS f FROM r", "ANY_VALUE is ordered by its argument"),
+        ("duckdb", "SELECT ANY_VALUE(DISTINCT s ORDER BY id) AS f FROM r", "ANY_VALUE must be ordered by its argument"),
         (
             "duckdb",
             "SELECT x FROM r, LATERAL (SELECT DISTINCT x FROM UNNEST(nums) AS u(x)) AS t",

@@ -49,15 +49,15 @@ def test_the_first_rows_are_those_of_duckdb_after_every_batch(dialect: str, quer
 
 @every(
     [
-        ("spark", "SELECT id FROM r LIMIT 5 ORDER BY id", "ORDER BY stands behind LIMIT"),
-        ("tsql", "SELECT TOP 2 WITH TIES id FROM r", "WITH TIES lacks its ORDER BY"),
-        ("tsql", "SELECT DISTINCT TOP 2 WITH TIES id FROM r ORDER BY id", "WITH TIES beside DISTINCT is not supported"),
-        ("clickhouse", "SELECT id FROM r QUALIFY RANK() OVER (ORDER BY a) = 1 LIMIT 2 BY a", "LIMIT BY beside QUALIFY"),
-        ("tsql", "SELECT TOP 2 PERCENT id FROM r ORDER BY id", "TOP takes a number of rows only"),
+        ("spark", "SELECT id FROM r LIMIT 5 ORDER BY id", "ORDER BY must be before LIMIT"),
+        ("tsql", "SELECT TOP 2 WITH TIES id FROM r", "WITH TIES needs an ORDER BY"),
+        ("tsql", "SELECT DISTINCT TOP 2 WITH TIES id FROM r ORDER BY id", "WITH TIES together with DISTINCT"),
+        ("clickhouse", "SELECT id FROM r QUALIFY RANK() OVER (ORDER BY a) = 1 LIMIT 2 BY a", "LIMIT BY together with"),
+        ("tsql", "SELECT TOP 2 PERCENT id FROM r ORDER BY id", "TOP takes only a number of rows"),
         ("oracle", "SELECT ROWNUM AS n, id FROM r", "ROWNUM of this form is not supported"),
-        ("oracle", "SELECT id FROM r WHERE ROWNUM <= 3 ORDER BY id", "ROWNUM beside GROUP BY, ORDER BY, DISTINCT"),
+        ("oracle", "SELECT id FROM r WHERE ROWNUM <= 3 ORDER BY id", "ROWNUM together with GROUP BY, ORDER BY"),
         ("oracle", "SELECT * FROM (SELECT id FROM r ORDER BY id) q WHERE id > 1 AND ROWNUM < 3",
-         "conditions beside ROWNUM, around a query with ORDER BY"),
+         "other conditions together with ROWNUM over a query with ORDER BY"),
     ]
 )  # fmt: skip
 def test_orders_that_keep_nothing_certain_are_refused(dialect: str, query: str, message: str) -> None:

@@ -169,10 +169,10 @@ def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_t
     """1024 relations if it were flattened, of which 60 are possible."""
     for distinct in ("", "DISTINCT "):
         made = program(levels(10, distinct), SCHEMA)
-        assert [note for note in made.notes if "kept as a stage" in note] == [
-            f"q{level} joins 8 relations and is read 2 times: it is kept as a stage" for level in (9, 6, 3)
+        assert [note for note in made.notes if "so it is a separate stage" in note] == [
+            f"q{level} joins 8 relations and is read 2 times, so it is a separate stage" for level in (9, 6, 3)
         ]
-        assert not [note for note in program(levels(3, distinct), SCHEMA).notes if "kept as a stage" in note]
+        assert not [note for note in program(levels(3, distinct), SCHEMA).notes if "so it is a separate stage" in note]
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_t
     [
         ("spark", "SELECT a + 1 AS z FROM r WHERE z > 1", "unknown column z"),
         ("spark", "SELECT z * 2 AS y, a + 1 AS z FROM r", "unknown column z"),
-        ("spark", "SELECT a AS z, b AS z, z + 1 AS y FROM r", "z is the name of 2 columns behind SELECT"),
-        ("duckdb", "SELECT SUM(a) AS z FROM r WHERE z > 1", "the aggregate SUM cannot stand in WHERE"),
+        ("spark", "SELECT a AS z, b AS z, z + 1 AS y FROM r", "z is the name of 2 selected columns"),
+        ("duckdb", "SELECT SUM(a) AS z FROM r WHERE z > 1", "the aggregate SUM is not allowed in WHERE"),
         ("spark", "SELECT a AS z, (SELECT MAX(v) FROM u WHERE u.a = z) AS m FROM r", "unknown column z"),
         (
             "bigquery",
@@ -191,19 +191,27 @@ def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_t
         ("duckdb", "SELECT a, b AS A FROM r UNION BY NAME SELECT v FROM u", "two columns of this SELECT are called a"),
         ("snowflake", "SELECT id FROM r, LATERAL FLATTEN(s, MODE => 'ARRAY')", "FLATTEN with MODE is not supported"),
         ("snowflake", "SELECT RATIO_TO_REPORT(b) FROM r", "RATIO_TO_REPORT is not supported"),
-        ("duckdb", "SELECT COLUMNS('zzz') FROM r", "no column is called so"),
+        ("duckdb", "SELECT COLUMNS('zzz') FROM r", "no column has this name"),
         ("duckdb", "SELECT COLUMNS('a') + COLUMNS('b') FROM r", "several COLUMNS in one expression are not supported"),
         (
             "duckdb",
             "SELECT COLUMNS('(') FROM r",
             "COLUMNS: '(' is not a pattern (missing ), unterminated subpattern at position 0)",
         ),
-        ("duckdb", "SELECT COLUMNS(lambda c: a = c) FROM r", "COLUMNS asks of names, not of the column a"),
+        ("duckdb", "SELECT COLUMNS(lambda c: a = c) FROM r", "COLUMNS tests names, not the column a"),
         ("duckdb", "SELECT COALESCE(*COLUMNS('a')) FROM r", "several COLUMNS in one expression are not supported"),
         ("duckdb", "SELECT COLUMNS(lambda c: c) FROM r", "COLUMNS takes a condition on the name of a column"),
         ("duckdb", "SELECT a[1:2] FROM r", "LIST_SLICE needs an array, not a value of type int64"),
-        ("duckdb", "SELECT unnest(nums) + unnest(nums) FROM r", "two calls in one SELECT make rows"),
-        ("duckdb", "SELECT MAX(unnest(nums)) FROM r", "a call that makes rows stands beside groups"),
+        (
+            "duckdb",
+            "SELECT unnest(nums) + unnest(nums) FROM r",
+            "a SELECT can have only one call that returns several rows",
+        ),
+        (
+            "duckdb",
+            "SELECT MAX(unnest(nums)) FROM r",
+            "a call that returns several rows cannot be combined with groups",
+        ),
         ("duckdb", "PIVOT r ON a USING SUM(b)", "PIVOT without a list of values is not supported"),
         (
             "duckdb",

@@ -211,9 +211,9 @@ def test_what_is_no_function_is_refused(given: dict[str, Any], named: str) -> No
         ("SELECT twice(s) FROM t", "twice takes a value of type int64, not string"),
         ("SELECT twice(x, x) FROM t", "twice takes 1 argument, not 2"),
         ("SELECT twice() FROM t", "twice takes 1 argument, not 0"),
-        ("SELECT weighed(x) FROM t", "WEIGHED lacks an argument"),
+        ("SELECT weighed(x) FROM t", "WEIGHED needs another argument"),
         ("SELECT weighed(DISTINCT x, id) FROM t", "WEIGHED(DISTINCT ...) is not supported"),
-        ("SELECT weighed(x) OVER (ORDER BY id) FROM t", "WEIGHED lacks an argument"),
+        ("SELECT weighed(x) OVER (ORDER BY id) FROM t", "WEIGHED needs another argument"),
         ("SELECT at_random(x) FROM t", "function 'at_random' is not deterministic"),
     ],
 )
@@ -334,7 +334,7 @@ def test_a_struct_with_other_fields_is_refused(inside: bool) -> None:
     kind = "array<struct<a:int64>>" if inside else "struct<a:int64>"
     crown.function("made", made, arguments=["int64"], result=kind)
     view = crown.view("SELECT made(x) AS y FROM t", schema=SCHEMA)
-    with pytest.raises(FunctionError, match=r"'made' returned .*b: int32.*name the fields so"):
+    with pytest.raises(FunctionError, match=r"'made' returned .*b: int32.*give the fields these names"):
         view.update({"t": [{"id": 1, "k": 1, "x": 5, "s": "a"}]})
     kind = kind.replace("a:int64", "b:int64")
     crown.function("made", made, arguments=["int64"], result=kind)

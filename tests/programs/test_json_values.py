@@ -69,8 +69,8 @@ def test_json_is_that_of_duckdb_after_every_batch(dialect: str, query: str, orac
 
 @every(
     [
-        ("SELECT JSON_BUILD_OBJECT('a') FROM r", "JSON_BUILD_OBJECT takes names and values by turns"),
-        ("SELECT s::jsonb ?| tags FROM r", "the names that are looked for in JSON are a constant list"),
+        ("SELECT JSON_BUILD_OBJECT('a') FROM r", "JSON_BUILD_OBJECT takes names and values in turn"),
+        ("SELECT s::jsonb ?| tags FROM r", "the names to look for in JSON must be a constant list"),
     ]
 )
 def test_json_of_other_forms_is_refused(query: str, message: str) -> None:

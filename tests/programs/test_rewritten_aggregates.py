@@ -120,7 +120,7 @@ def _plain(rows: Counter[tuple[object, ...]]) -> list[str]:
     ("call", "message"),
     [
         ("BOOL_AND(x)", "BOOL_AND needs conditions, not int64"),
-        ("MAX_BY(x)", "MAX_BY lacks an argument"),
+        ("MAX_BY(x)", "MAX_BY needs another argument"),
         ("BOOL_OR(DISTINCT f, f)", "BOOL_OR of 2 columns is not supported"),
         ("MODE(DISTINCT x)", "MODE(DISTINCT ...) is not supported"),
     ],

@@ -172,7 +172,7 @@ def test_session_is_a_name_where_no_session_is_meant() -> None:
         ),
         (
             "SELECT SESSION_END(at, '1 minute') AS s FROM clicks GROUP BY SESSION(at, '2 minutes')",
-            "SESSION_END is of another session than that in GROUP BY",
+            "SESSION_END uses another session than GROUP BY",
         ),
         (
             "SELECT COUNT(*) AS n FROM clicks GROUP BY SESSION(at, '1 minute'), SESSION(at, '2 minutes')",
@@ -195,7 +195,7 @@ def test_session_is_a_name_where_no_session_is_meant() -> None:
         ("SELECT * FROM SESSION(clicks, x, '1 minute')", "SESSION takes a timestamp, not int64"),
         (
             "SELECT session_window.middle AS w FROM clicks GROUP BY session_window(at, '1 minute')",
-            "session_window has start and end, and no MIDDLE",
+            "session_window has only start and end, not MIDDLE",
         ),
         (
             "SELECT MAX_BY(user, x) AS m FROM clicks GROUP BY SESSION(at, '1 minute')",

@@ -160,7 +160,9 @@ def test_zeros_are_one_value_and_so_are_nans() -> None:
 @pytest.mark.parametrize("kind", ["int64", "timestamp", "timestamp_ntz"])
 def test_the_value_that_is_reserved_for_null_is_refused_with_its_row(kind: str) -> None:
     array = _array([None, 1, None, NULL, 5], kind)
-    with pytest.raises(UnencodableError, match="is reserved for NULL; keep it in a decimal or string column") as caught:
+    with pytest.raises(
+        UnencodableError, match="is reserved for NULL; store it in a decimal or string column"
+    ) as caught:
         encode(array, kind, _dictionary().intern)
     assert caught.value.row == 3, "NULLs before it are counted"
 

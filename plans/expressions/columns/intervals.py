@@ -34,7 +34,7 @@ class MixedError(ValueError):
     def __init__(self, row: int) -> None:
         self.row = row
         super().__init__(
-            "an INTERVAL of months has days or a time beside them: keep these in a column of type duration"
+            "an INTERVAL of months also has days or a time: store these in a separate column of type duration"
         )
 
 

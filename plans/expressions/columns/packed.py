@@ -29,7 +29,7 @@ class ReservedError(ValueError):
 
     def __init__(self, row: int, type_: str) -> None:
         self.row = row
-        super().__init__(f"the {type_} value {NULL} is reserved for NULL; keep it in a decimal or string column")
+        super().__init__(f"the {type_} value {NULL} is reserved for NULL; store it in a decimal or string column")
 
 
 class _Runs(NamedTuple):

@@ -93,7 +93,7 @@ def fitted(name: str, arg: Expr, kind: str) -> Expr:
     """Returns an argument in the form that a function takes; see `Function.takes`."""
     wanted = "string" if kind == "unit" else kind.removeprefix("=")
     if constant(kind) and arg.op != "literal":
-        raise PlanError(f"{_title(name)} needs a constant where {arg} stands", hint="write the value itself")
+        raise PlanError(f"{_title(name)} needs a constant instead of {arg}", hint="write the value itself")
     if (
         wanted in _ANY
         or arg.type in _LEFT_ALONE.get(wanted, ())

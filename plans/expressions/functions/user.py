@@ -58,7 +58,7 @@ class UserFunction:
         name = self.shown or self.name
         if not self.deterministic:
             raise PlanError(
-                f"function {name!r} is not deterministic: a deleted row would not find what its insertion made",
+                f"function {name!r} is not deterministic: a deleted row would not find the result of its insertion",
                 hint="compute it before the rows enter, and store it in a column",
             )
         if len(types) != len(self.takes):
@@ -91,7 +91,9 @@ class UserFunction:
         if found.type == wanted:
             return found
         if not _named_alike(found.type, wanted):  # a cast would fill missing fields with NULL
-            raise FunctionError(f"{self._call} returned {found.type}, not {wanted}, its type: name the fields so")
+            raise FunctionError(
+                f"{self._call} returned {found.type}, not {wanted}, its declared type: give the fields these names"
+            )
         try:
             return found.cast(wanted)
         except pa.ArrowException as error:

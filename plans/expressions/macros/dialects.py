@@ -81,7 +81,9 @@ def _from_the_end(text: Expr, start: Expr, length: Expr | None = None) -> Expr:
 def _day(word: Expr) -> int:
     name = str(word.value).upper()
     if name not in _DAYS:
-        raise PlanError(f"a week begins with a day, not with {word.value!r}", hint=f"use one of {', '.join(_DAYS)}")
+        raise PlanError(
+            f"a week begins on a day of the week, not on {word.value!r}", hint=f"use one of {', '.join(_DAYS)}"
+        )
     return _DAYS.index(name)
 
 

@@ -185,7 +185,7 @@ def _aggregate(array: Expr, name: Expr, *more: Expr) -> Expr:
     make = _AGGREGATES.get(_ALSO.get(wanted, wanted))
     if make is None or (more and make is not _joined):
         hint = "use one of " + ", ".join(_AGGREGATES) + ", or aggregate the rows of UNNEST"
-        raise PlanError(f"LIST_AGGREGATE does not know {name.value!r} of so many values", hint=hint)
+        raise PlanError(f"LIST_AGGREGATE does not support {name.value!r} with this number of values", hint=hint)
     return make(array, *more)
 
 

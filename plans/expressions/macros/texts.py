@@ -34,7 +34,7 @@ def formatted(pattern: Expr, *values: Expr) -> Expr:
             parts.append(lit(_PLAIN[found[0]]))
             continue
         if not given:
-            raise PlanError(f"FORMAT_STRING has no value for {found[0]}", hint="there are fewer values than marks")
+            raise PlanError(f"FORMAT_STRING has no value for {found[0]}", hint="give one value for each mark")
         value = given.pop(0)
         value = cast(value, "string") if value.type == "null" else value
         empty = lit(_null_as(found[0]))
@@ -88,7 +88,7 @@ def _either(left: str, right: str) -> str:
         return left
     if any(kind in left + right for kind in "<("):
         raise PlanError(
-            f"SCHEMA_OF_JSON: elements of one array have the types {left} and {right}", hint="show one of them"
+            f"SCHEMA_OF_JSON: elements of one array have the types {left} and {right}", hint="use elements of one type"
         )
     return "DOUBLE" if {left, right} == {"BIGINT", "DOUBLE"} else "STRING"
 
@@ -100,7 +100,7 @@ def _spelled(name: str) -> str:
 def _masked(text: Expr, *signs: Expr) -> Expr:
     for sign in signs:
         if sign.op != "literal" or not isinstance(sign.value, (str, type(None))):
-            raise PlanError(f"MASK needs a constant where {sign} stands", hint="write the character itself, or NULL")
+            raise PlanError(f"MASK needs a constant instead of {sign}", hint="write the character itself, or NULL")
     return call("masked", text, *(lit(sign.value or "") for sign in signs))
 
 

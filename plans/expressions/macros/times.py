@@ -47,7 +47,7 @@ def part_of(unit: str, value: Expr) -> Expr:
         if intervals.PARTS.get(name, ("",))[0] != value.type:
             known = [word.upper() for word, (kind, _, _) in intervals.PARTS.items() if kind == value.type]
             raise PlanError(
-                f"EXTRACT finds no {unit.upper()} in a value of type {value.type}",
+                f"EXTRACT does not support {unit.upper()} of a value of type {value.type}",
                 hint="use one of " + ", ".join(known),
             )
         return call(f"{name}_of_interval", value)
@@ -91,7 +91,7 @@ _SPANS: dict[str, Callable[[Expr], Expr]] = {
 
 def _word(unit: Expr) -> str:
     if unit.op != "literal" or not isinstance(unit.value, str):
-        raise PlanError(f"a unit of time is expected where {unit} stands", hint="write its name: DAY, or 'DAY'")
+        raise PlanError(f"a unit of time is expected instead of {unit}", hint="write its name: DAY, or 'DAY'")
     return unit.value
 
 
@@ -169,7 +169,10 @@ def _bucket(width: Expr, moment: Expr, origin: Expr | None = None) -> Expr:
         raise PlanError(f"TIME_BUCKET does not take the width {width}", hint=hint)
     if origin is not None and origin.type in INTERVALS:
         if "months" in (origin.type, width.type):
-            raise PlanError("TIME_BUCKET does not move spans of months, nor by months", hint="use INTERVALs of days")
+            raise PlanError(
+                "TIME_BUCKET supports an offset only for buckets and offsets without months",
+                hint="use INTERVALs of days",
+            )
         return cast(call("add", _bucket(width, call("sub", moment, origin)), origin), moment.type)
     if width.type == "months":
         since = lit(_JANUARY) if origin is None else _months(origin)

@@ -21,7 +21,9 @@ from plans.queries.algebra import Group, Query, Source, unnested
 def one_row(reading: Reading) -> Source:
     """Returns a source of one row."""
     if reading.read is None:
-        raise PlanError("a query that reads no table has nothing to maintain", hint="name a table in FROM")
+        raise PlanError(
+            "a query without a table never changes, so there is nothing to maintain", hint="name a table in FROM"
+        )
     none = Query(reading.text, (Source("none", reading.read),), (FALSE,), (("one", TRUE),), False)
     group = Group(none, (), (Aggregate("rows", "int64", "count"),), (("rows", col("rows", "int64")),), None, True)
     return reading.derived(group, (Named(-1, "rows", TRUE),), ("rows",), "one").sources[0]
@@ -30,7 +32,7 @@ def one_row(reading: Reading) -> Source:
 def values(node: Node, reading: Reading, translate: Callable[[Node], Expr]) -> Block:
     """Returns the rows of a LocalRelation. Raises PlanError if the plan does not contain them."""
     if node.fields.get("data") is None:
-        raise PlanError("rows of this form cannot be read from Spark's plan", hint="make a table of them")
+        raise PlanError("constant rows of this form are not supported in Spark's plan", hint="put them into a table")
     types = [type_of(attribute.fields["dataType"]) for attribute in node.trees("output")]
     columns = tuple(
         Named(attribute.id, str(attribute.fields["name"]), cast(NULL, type_))

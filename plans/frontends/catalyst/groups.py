@@ -82,7 +82,7 @@ class Rows:
         own = NAMED.get(str(inner.fields.get("name")).upper()) if kind == "PythonUDAF" else None
         function = own.name.upper() if isinstance(own, UserAggregate) else _FUNCTIONS.get(kind)
         if function is None:
-            raise PlanError(f"the aggregate {kind} is not supported", hint="compute it where the result is read")
+            raise PlanError(f"the aggregate {kind} is not supported", hint="compute it when you read the result")
         distinct = bool(node.fields.get("isDistinct")) and function not in (*ONCE, *BITS)
         if distinct and function not in _DISTINCT:
             raise PlanError(f"{kind}(DISTINCT ...) is not supported")
@@ -108,7 +108,7 @@ class Rows:
         """Returns the columns of a group for an aggregate of PIVOT: one for each value that it names."""
         first = node.child
         if first.fields.get("pivotColumnValues") is None:
-            raise PlanError("PIVOT of this form cannot be read from Spark's plan", hint="write FILTER")
+            raise PlanError("PIVOT of this form is not supported in Spark's plan", hint="write FILTER")
         pivot, value = map(translate, first.children)
         wanted = [translate(Node("Literal", one, ())) for one in first.fields["pivotColumnValues"]]
         called = [AggregateCall("max", (value,), False, (call("nseq", pivot, one),)) for one in wanted]
@@ -143,7 +143,7 @@ class Rows:
         arguments = tuple(self.column(value, "x") for value in values)
         order = tuple(Order(self.column(value, "o"), falling, last) for value, falling, last in called.order)
         distinct = called.distinct and function not in ONCE
-        assert not isinstance(called.share, tuple), "several shares are several aggregates"
+        assert not isinstance(called.share, tuple), "an array of percentages is not supported"
         which = (function, arguments, distinct, where, called.share, called.separator, order)
         if which not in self.calls:
             name = self.name(function if not arguments else f"{function}_{arguments[0]}")
@@ -163,7 +163,7 @@ def _ordered(
             for one in items
         )
         if distinct and any(one != translate(value) for one, _, _ in by):
-            raise PlanError("with DISTINCT, LISTAGG is ordered by what it joins", hint="order by the same value")
+            raise PlanError("with DISTINCT, LISTAGG must be ordered by its argument", hint="order by the same value")
         text = _constant(separator, "LISTAGG takes a text between the values")
         return AggregateCall(function, (translate(value),), distinct, where, None, text or "", by)
     falling, shares, several = bool(node.fields.get("reverse")), [Decimal("0.5")], False

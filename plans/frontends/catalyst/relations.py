@@ -22,7 +22,7 @@ from plans.schema import Schema, Table
 from plans.time.clock import CLOCK, NOW
 
 _THROUGH = ("ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit", "PipeOperator")
-_NO_ORDER = "a maintained result has no order: ORDER BY without LIMIT is ignored, sort where you read the result"
+_NO_ORDER = "a maintained result has no order: ORDER BY without LIMIT is ignored, sort when you read the result"
 _NO_CHOICE = "LIMIT without ORDER BY keeps the smallest rows, by all columns from left to right"
 _MOST = 2**31 - 1
 
@@ -63,7 +63,7 @@ def _block(node: Node, reading: Reading, ctes: Ctes) -> Block:
         return _block(node.child, reading, ctes)
     found = _OPERATORS.get(node.kind)
     if found is None:
-        raise PlanError(f"{node.kind} of Spark's plan is not supported", hint="compute it where the result is read")
+        raise PlanError(f"{node.kind} of Spark's plan is not supported", hint="compute it when you read the result")
     return found(node, reading, ctes)
 
 
@@ -113,7 +113,7 @@ def _column(node: Node, known: Mapping[int, Named]) -> Expr:
     value, wanted = known[node.id].value, type_of(node.fields["dataType"])
     if value.type not in (wanted, "null"):
         raise PlanError(
-            f"column {name} is {wanted} on Spark and {value.type} here",
+            f"column {name} has the type {wanted} in Spark and {value.type} in crown",
             hint=f"cast it in the query: CAST(... AS {wanted})",
         )
     return value
@@ -122,7 +122,7 @@ def _column(node: Node, known: Mapping[int, Named]) -> Expr:
 def _subquery(node: Node, reading: Reading, ctes: Ctes, added: list[Source] | None) -> Expr:
     """Returns the value of an uncorrelated subquery, and adds its source."""
     if added is None or node.fields.get("joinCond"):
-        raise PlanError("a subquery is not supported in this place", hint="join with it in FROM")
+        raise PlanError("a subquery is not supported here", hint="join with it in FROM")
     source = _rows_of(node, reading, ctes)
     if node.kind == "Exists":
         added.append(replace(source, join="mark"))
@@ -299,7 +299,7 @@ def _full(node: Node, left: Block, right: Block, reading: Reading, ctes: Ctes) -
 
 def _combined(operator: str, node: Node, reading: Reading, ctes: Ctes) -> Block:
     if node.fields.get("byName"):
-        raise PlanError("UNION BY NAME is not supported", hint="list the columns of each part in the same order")
+        raise PlanError("UNION BY NAME is not supported", hint="select the columns of each branch in the same order")
     blocks = [_block(child, reading, ctes) for child in node.children]
     first = blocks[0]
     names = distinct_names(first)
@@ -310,7 +310,10 @@ def _combined(operator: str, node: Node, reading: Reading, ctes: Ctes) -> Block:
             cast(c.value, t) if c.value.type == "null" else c.value for c, t in zip(block.columns, types, strict=True)
         ]
         if [value.type for value in values] != types:
-            raise PlanError("the parts of a set operation have other types on Spark", hint="cast their columns alike")
+            raise PlanError(
+                "the branches of a set operation have other types in Spark",
+                hint="cast the columns of all branches to the same types",
+            )
         named = [replace(column, value=value) for column, value in zip(block.columns, values, strict=True)]
         parts.append(reading.query(replace(block, columns=tuple(named)), names))
     word = operator if node.fields.get("isAll", operator == "union") is False else f"{operator}_all"
@@ -369,7 +372,7 @@ def _limit(node: Node, reading: Reading, ctes: Ctes) -> Block:
             hiding.append(inner)
         inner = inner.child
     if limit is None:
-        raise PlanError("OFFSET without LIMIT is not supported", hint="say how many rows: LIMIT ... OFFSET ...")
+        raise PlanError("OFFSET without LIMIT is not supported", hint="add a LIMIT: LIMIT ... OFFSET ...")
     if inner.kind == "Sort":
         block = _block(inner.child, reading, ctes)
         block, order = windows.ordered(inner.trees("order"), block, partial(_expr, reading=reading, ctes=ctes))

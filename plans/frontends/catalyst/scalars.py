@@ -92,7 +92,7 @@ def type_of(given: Any) -> str:
         return normal_type(_NESTED[given["type"]](given))
     if not isinstance(given, str) or given == "interval":
         name = given if isinstance(given, str) else str(given.get("type", given))
-        raise PlanError(f"Spark's type {name} is not supported", hint="cast it, or take it apart in the query")
+        raise PlanError(f"Spark's type {name} is not supported", hint="cast it, or select its parts in the query")
     return normal_type(re.sub(r"\s+collate\s.*", "", given))
 
 
@@ -138,7 +138,9 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
     if kind in _TRIMS and len(node.children) == 2:
         return call(_CALLS[kind], part(node.child), part(node.children[1]))
     if kind in CLOCKS or kind == "CurrentTime":
-        raise PlanError(f"{_words(kind)} changes by itself", hint="filter by a column of the tables")
+        raise PlanError(
+            f"{_words(kind)} changes over time, without a change of a table", hint="filter by a column of the tables"
+        )
     if kind in _RANDOM:
         raise PlanError(f"{_words(kind)} is not deterministic", hint="compute it before the rows enter the stream")
     own = NAMED.get(str(node.fields.get("name")).upper()) if kind == "PythonUDF" else None
@@ -147,11 +149,9 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
     if kind in ("PythonUDF", "ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF"):
         name = node.fields.get("name") or node.fields.get("udfName") or "a function of the session"
         hint = "register it by crown.function(name, ...)"
-        raise PlanError(f"{name} is a function of users that Spark's plan does not say the code of", hint=hint)
+        raise PlanError(f"{name} is a user-defined function, whose code is not in Spark's plan", hint=hint)
     if kind == "OuterReference":
-        raise PlanError(
-            "a subquery inside of another one cannot read the query around it", hint="join the tables step by step"
-        )
+        raise PlanError("a nested subquery cannot read columns of the outer query", hint="join the tables instead")
     if kind == "With":
         return _with(node, meaning, zone)
     if any(child.kind == "LambdaFunction" for child in node.children):
@@ -169,7 +169,7 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
     if entry is not None:
         return applied(entry, [part(child) for child in node.children])
     if kind in _PATTERNS:
-        message = f"{_words(kind).replace('_', ' ')} of constants cannot be read from Spark's plan"
+        message = f"{_words(kind).replace('_', ' ')} of constants is not supported in Spark's plan"
         raise PlanError(message, hint="write LIKE for each pattern, joined by OR or AND")
     raise PlanError(f"{_words(kind)} is not supported", hint="compute it before the rows enter the stream")
 
@@ -185,7 +185,7 @@ def _narrow(node: Node, value: Expr, target: str) -> Expr:
     bit = node.child.kind == "BitwiseAnd" and node.child.children[1].fields.get("value") == "1"
     if bit or (value.op == "literal" and isinstance(value.value, int) and -most <= value.value < most):
         return cast(value, "int32")
-    raise PlanError(f"a cast to {target} is not supported: {other} is the least that there is", hint=f"cast to {other}")
+    raise PlanError(f"a cast to {target} is not supported: {other} is the smallest type", hint=f"cast to {other}")
 
 
 def literal(node: Node, zone: str) -> Expr:
@@ -198,7 +198,7 @@ def literal(node: Node, zone: str) -> Expr:
     if type_ in INTERVALS:
         return lit(int(value), type_)
     if type_ == "binary":
-        raise PlanError("a constant of bytes cannot be read from Spark's plan", hint="write UNHEX('...') or a text")
+        raise PlanError("a binary constant is not supported in Spark's plan", hint="write UNHEX('...') or a text")
     return cast(lit(_LITERALS.get(type_.partition("(")[0], str)(value)), type_)
 
 
@@ -241,7 +241,7 @@ def _like(node: Node, part: Callable[[Node], Expr], lower: bool = False) -> Expr
 def _with(node: Node, meaning: Meaning, zone: str) -> Expr:
     """Returns an expression that reads a common expression, as BETWEEN does."""
     if len(node.children) != 2:
-        raise PlanError("an expression over several common ones is not supported")
+        raise PlanError("an expression over several common expressions is not supported")
     common = scalar(node.children[1].child, meaning, zone)
     return scalar(node.child, lambda inner: common if inner.kind == "CommonExpressionRef" else meaning(inner), zone)
 
@@ -272,7 +272,7 @@ def _in_tuples(node: Node, part: Part) -> Expr:
     """Returns IN of several columns: some tuple is equal, where NULLs are equal."""
     wanted, *given = node.children
     if any(one.kind != "CreateNamedStruct" for one in given):
-        raise PlanError("IN takes tuples of as many values")
+        raise PlanError("all tuples of IN must have the same number of values")
     equal = []
     for one in given:
         pairs = zip(wanted.children[1::2], one.children[1::2], strict=True)
@@ -343,7 +343,7 @@ def _replaced(node: Node, part: Part) -> Expr:
     """Returns REGEXP_REPLACE that starts at the first character."""
     *given, first = node.children
     if first.kind != "Literal" or str(first.fields.get("value")) != "1":
-        raise PlanError("REGEXP_REPLACE from a later character on is not supported")
+        raise PlanError("REGEXP_REPLACE with a start position is not supported")
     return call("regexp_replace", *(part(child) for child in given))
 
 
@@ -382,7 +382,9 @@ def _micros(node: Node, part: Part) -> Expr:
 
 def _from_json(node: Node, part: Part) -> Expr:
     if node.fields.get("options"):
-        raise PlanError("FROM_JSON with options is not supported", hint="leave them out: what does not fit is NULL")
+        raise PlanError(
+            "FROM_JSON with options is not supported", hint="leave the options out: values that do not fit are NULL"
+        )
     return call("from_json", part(node.child), lit(type_of(node.fields["schema"])))
 
 

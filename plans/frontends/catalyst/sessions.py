@@ -46,7 +46,7 @@ class Session:
     def refused(self, node: Node) -> None:
         """Raises PlanError if a node is the struct, because its end is unknown within the rows of a session."""
         if self._is(node):
-            raise PlanError("an aggregate of session_window is not supported", hint="aggregate the time")
+            raise PlanError("an aggregate of session_window is not supported", hint="aggregate the time column instead")
 
     def _is(self, node: Node) -> bool:
         return node.kind == "AttributeReference" and node.id == self.id
@@ -67,9 +67,7 @@ def note(item: Node, reading: Reading) -> None:
     sum_ = _bare(end.child.child) if end.kind == CONVERTED else end
     gap = gap_of(sum_.children[1]) if sum_.kind == "TimestampAddInterval" else None
     if gap is None or gap <= 0:
-        raise PlanError(
-            "session_window takes a gap above 0 as a constant", hint="write session_window(at, '10 minutes')"
-        )
+        raise PlanError("session_window takes a constant gap above 0", hint="write session_window(at, '10 minutes')")
     reading.gaps[item.id] = gap
 
 

@@ -199,7 +199,7 @@ def _signed(node: Node) -> tuple[Decimal, str]:
     try:
         return Decimal(str(node.fields["value"])), str(node.fields["dataType"])
     except (KeyError, InvalidOperation):
-        raise PlanError("the bound of a frame is no constant", hint="write a number or an INTERVAL") from None
+        raise PlanError("the bound of a frame is not a constant", hint="write a number or an INTERVAL") from None
 
 
 def _whole(spec: Node) -> bool:

@@ -61,14 +61,14 @@ class _Reader(Head):
         if len(relation.columns) != len(types):
             raise self.error(
                 f"Datalog: this head has {len(relation.columns)} arguments, the first one has {len(types)}", head,
-                hint="all rules of a predicate have as many",
+                hint="give all rules of a predicate the same number of arguments",
             )  # fmt: skip
         for i, column in enumerate(relation.columns):
             both = self.guard(head, partial(common, types[i], column.type))
             if both is None:
                 raise self.error(
                     f"Datalog: argument {i + 1} has the type {column.type} here and {types[i]} before", head,
-                    hint="the rules of a predicate have the same types",
+                    hint="give all rules of a predicate the same types",
                 )  # fmt: skip
             types[i] = both
 
@@ -79,7 +79,7 @@ class _Reader(Head):
         if first is not None and head.text != first.text:
             raise self.error(
                 f"Datalog: the rules define {first.text} and {head.text}; one predicate is expected", head,
-                hint="maintain one view per predicate",
+                hint="create a view for each predicate",
             )  # fmt: skip
         arguments = self.arguments()
         self.want(":-")
@@ -88,7 +88,7 @@ class _Reader(Head):
             self.want(",", ".")
         after = self.index
         if not self.sources:
-            what = "no atom that is not negated" if negated else "no atom"
+            what = "only negated atoms" if negated else "no atom"
             raise self.error(f"Datalog: the body has {what}", head)
         for self.index in negated:
             self.negated(head)
@@ -143,7 +143,7 @@ class _Reader(Head):
             elif token.text in self.existential:
                 raise self.error(
                     f"Datalog: variable {token.text} is in two negated atoms and in no other", token,
-                    hint="every variable must occur in an atom that is not negated; write _ for any value",
+                    hint="use every variable in an atom that is not negated; write _ for any value",
                 )  # fmt: skip
             elif token.text != "_":
                 own[token.text] = column
@@ -175,7 +175,9 @@ class _Reader(Head):
             if position:
                 self.want(",")
             if position >= len(table.columns):
-                raise self.error(f"{table.name} has {len(table.columns)} columns, more are given here", token)
+                raise self.error(
+                    f"{table.name} has {len(table.columns)} columns, but this atom has more arguments", token
+                )
             column = source.qualified(table.columns[position].name)
             why = why_untyped(column.type)
             if why is not None and self.here.text != "_":
@@ -183,7 +185,9 @@ class _Reader(Head):
             argument(column)
             position += 1
         if position != len(table.columns):
-            raise self.error(f"{table.name} has {len(table.columns)} columns, {position} are given here", token)
+            raise self.error(
+                f"{table.name} has {len(table.columns)} columns, but this atom has {position} arguments", token
+            )
 
     def bind(self, column: Expr) -> None:
         """Reads an argument of a positive atom."""

@@ -44,7 +44,7 @@ class Terms(Tokens):
             raise self.error(
                 f"Datalog: the rule is nested too deeply here: more than {MAX_NESTING} levels",
                 token,
-                hint="take parentheses out",
+                hint="remove parentheses",
             )
         value = with_room(build)
         self.level -= 1
@@ -100,13 +100,13 @@ class Terms(Tokens):
         """Returns the value of a variable. Raises PlanError if no atom binds it, or only a negated one."""
         if token.text in self.existential:
             raise self.error(
-                f"Datalog: variable {token.text}{where} is in a negated atom alone", token,
-                hint="every variable must occur in an atom that is not negated",
+                f"Datalog: variable {token.text}{where} is only in a negated atom", token,
+                hint="use every variable in an atom that is not negated",
             )  # fmt: skip
         if token.text not in self.variables:
             raise self.error(
                 f"Datalog: variable {token.text}{where} is in no atom of the body", token,
-                hint="every variable must occur in an atom",
+                hint="use every variable in an atom",
             )  # fmt: skip
         return self.variables[token.text]
 

@@ -98,7 +98,7 @@ def find(text: str, schema: Any, where: str | None = None, dialect: str = "spark
         selected = [(branch, search, _selected(branch, found, wanted, types)) for branch, search, found in parts]
         parts = [(branch, search, found) for branch, search, found in selected if found is not None]
         if not parts:
-            raise PlanError("motif: where= never holds", hint="leave it out, or write another condition")
+            raise PlanError("motif: where= is never true", hint="leave it out, or write another condition")
     rows = [
         search.query(found, _outputs(_elements(branch, found), shape, types), found.distinct)
         for branch, search, found in parts

@@ -59,19 +59,21 @@ def _check(branch: Branch, graph: Graph, text: str) -> None:
         if isinstance(term, Vertex):
             known.add(term.name)
             if graph.vertices is None:
-                raise PlanError("motif: a vertex alone needs a vertex relation", position=term.place, text=text)
+                raise PlanError(
+                    "motif: a vertex without an edge needs a vertex relation", position=term.place, text=text
+                )
         elif not term.negated:
             known |= {term.src, term.dst}
     negated = [term for term in branch.terms if isinstance(term, Edge) and term.negated]
     if len(negated) == len(branch.terms):
         raise PlanError(
             "motif: every edge is negated", position=negated[0].place, text=text,
-            hint="say which vertices are meant: (a)-[]->(b); !(b)-[]->(a)",
+            hint="name the vertices in an edge that is not negated: (a)-[]->(b); !(b)-[]->(a)",
         )  # fmt: skip
     for term in negated:
         for end in (term.src, term.dst):
             if end and end not in known:
                 raise PlanError(
-                    f"motif: vertex {end} is in negated edges alone", position=term.place, text=text,
-                    hint="leave its name out, or name it where the motif is not negated",
+                    f"motif: vertex {end} is only in negated edges", position=term.place, text=text,
+                    hint="leave its name out, or use it in an edge that is not negated",
                 )  # fmt: skip

@@ -33,7 +33,9 @@ class Graph:
             fitting = [table for table in schema.values() if all(map(table.column, ENDS))]
         if len(fitting) > 1:
             names = ", ".join(table.name for table in fitting)
-            raise PlanError(f"motif: several relations could be the edges: {names}", hint="call the one meant 'edges'")
+            raise PlanError(
+                f"motif: several relations may be the edge relation: {names}", hint="name the edge relation 'edges'"
+            )
         if not fitting or not all(map(fitting[0].column, ENDS)):
             raise PlanError("motif: the schema has no edge relation", hint="add one with columns src and dst")
         vertices = schema.get("vertices")

@@ -121,15 +121,15 @@ def _several(piece: str, place: Position, text: str) -> tuple[Branch, ...]:
         raise PlanError("motif: a path of several lengths or without direction cannot be negated", position=place,
                         text=text, hint="negate edges: !(a)-[]->(b)")  # fmt: skip
     if match["in"]:
-        raise PlanError("motif: a range of lengths goes from left to right, or has no direction", position=place,
-                        text=text, hint="write (b)-[e*1..3]->(a) or (a)-[e*1..3]-(b)")  # fmt: skip
+        raise PlanError("motif: a path of several lengths must go from left to right, or have no direction",
+                        position=place, text=text, hint="write (b)-[e*1..3]->(a) or (a)-[e*1..3]-(b)")  # fmt: skip
     if not match["low"] or (match["dots"] and not match["high"]):
-        raise PlanError("motif: a path needs a shortest and a longest length", position=place, text=text,
-                        hint="write both: (a)-[e*1..3]->(b)")  # fmt: skip
+        raise PlanError("motif: a path of several lengths needs a shortest and a longest length", position=place,
+                        text=text, hint="write both: (a)-[e*1..3]->(b)")  # fmt: skip
     low, high = int(match["low"]), int(match["high"] or match["low"])
     if not 1 <= low <= high <= LONGEST:
-        raise PlanError(f"motif: the lengths {low}..{high} of a path are not between 1 and {LONGEST}, the shorter one "
-                        "first", position=place, text=text, hint="write *1..3")  # fmt: skip
+        raise PlanError(f"motif: the lengths {low}..{high} of a path must be between 1 and {LONGEST}, "
+                        "the shorter one first", position=place, text=text, hint="write *1..3")  # fmt: skip
     src, dst, name = (match[part] or "" for part in ("src", "dst", "name"))
     branches = []
     for inward in (False,) if match["out"] else (False, True):
@@ -146,7 +146,7 @@ def _terms(piece: str, place: Position, text: str) -> Iterator[Term]:
     match, alone = _EDGE.fullmatch(piece), _VERTEX.fullmatch(piece)
     if alone is not None:
         if not alone["name"]:
-            raise PlanError("motif: a vertex alone has a name", position=place, text=text, hint="write (a)")
+            raise PlanError("motif: a vertex without an edge needs a name", position=place, text=text, hint="write (a)")
         yield Vertex(alone["name"], place)
         return
     if match is None:
@@ -154,13 +154,13 @@ def _terms(piece: str, place: Position, text: str) -> Iterator[Term]:
     src, dst, name = (match[part] or "" for part in ("src", "dst", "name"))
     negated, undirected = bool(match["not"]), not (match["in"] or match["out"])
     if match["dots"] or (match["star"] and undirected):
-        raise PlanError("motif: a path of several lengths, or without direction, stands alone", position=place,
-                        text=text, hint="leave the other edges out, or write (a)-[*2]->(b)")  # fmt: skip
+        raise PlanError("motif: a path of several lengths, or without direction, cannot be combined with other edges",
+                        position=place, text=text, hint="leave other edges out, or write (a)-[*2]->(b)")  # fmt: skip
     if negated and (undirected or (match["in"] and match["out"])):
         raise PlanError("motif: a negated edge has one direction", position=place, text=text,
                         hint="write both: !(a)-[]->(b); !(b)-[]->(a)")  # fmt: skip
     if negated and name:
-        raise PlanError(f"motif: the negated edge {name} has a name, but there is no such edge to show",
+        raise PlanError(f"motif: the negated edge {name} has a name, but no row can show this edge",
                         position=place, text=text, hint="leave its name out: !(a)-[]->(b)")  # fmt: skip
     hops = int(match["low"] or 0) if match["star"] else None
     if hops is not None and not 1 <= hops <= LONGEST:
@@ -190,7 +190,7 @@ def _check(terms: tuple[Term, ...], text: str) -> None:
     edges: dict[str, str] = {}
     for term in terms:
         if isinstance(term, Edge) and not (term.name or term.src or term.dst):
-            raise PlanError("motif: an edge without any name asks for nothing", position=term.place, text=text,
+            raise PlanError("motif: an edge without any name has no output", position=term.place, text=text,
                             hint="name a vertex or the edge: (a)-[]->()")  # fmt: skip
         if isinstance(term, Edge) and term.name:
             if term.name.lower() in edges:
@@ -198,8 +198,9 @@ def _check(terms: tuple[Term, ...], text: str) -> None:
             edges[term.name.lower()] = term.name
         for name in (term.name,) if isinstance(term, Vertex) else (term.src, term.dst):
             if name and vertices.setdefault(name.lower(), name) != name:
-                raise PlanError(f"motif: {name} and {vertices[name.lower()]} differ in case alone",
-                                position=term.place, text=text, hint="columns would be called alike")  # fmt: skip
+                raise PlanError(f"motif: {name} and {vertices[name.lower()]} differ only in case",
+                                position=term.place, text=text,
+                                hint="their columns would have the same name")  # fmt: skip
         both = vertices.keys() & edges.keys()
         if both:
             raise PlanError(f"motif: {edges[both.pop()]} names an edge and a vertex", position=term.place, text=text)

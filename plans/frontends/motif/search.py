@@ -112,8 +112,8 @@ class Search:
         for end, column in zip((term.src, term.dst), ENDS, strict=True):
             if end and end not in found.elements:
                 raise PlanError(
-                    f"motif: vertex {end} occurs after an edge that is negated", position=term.place,
-                    text=self.graph.text, hint="write negated edges last",
+                    f"motif: vertex {end} is used first in a negated edge", position=term.place,
+                    text=self.graph.text, hint="write negated edges after all others",
                 )  # fmt: skip
             if end:
                 on.append(call("eq", field(dict(found.elements[end]), "id"), edge.qualified(column)))

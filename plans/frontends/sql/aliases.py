@@ -34,7 +34,7 @@ def _put(node: exp.Expression, named: dict[str, list[exp.Expression]], scope: Sc
         if not found or scope.columns_named(first.name) or (fields and scope.relation(first.name) is not None):
             continue
         if len(found) > 1:
-            message = f"{first.name} is the name of {len(found)} columns behind SELECT"
+            message = f"{first.name} is the name of {len(found)} selected columns"
             raise scope.text.error(message, column, "give them different names")
         made: exp.Expression = exp.Paren(this=found[0].this.copy())
         for name in fields:

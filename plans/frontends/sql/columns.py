@@ -52,7 +52,7 @@ def chosen(node: exp.Expression, names: Iterable[str], scope: Scope) -> list[tup
             found.append((name, match))
     if not found:
         raise scope.text.error(
-            "no column is called so", node, "the pattern is looked for in the names as they are written"
+            "no column has this name", node, "the pattern is compared with the names as they are written"
         )
     return found
 
@@ -79,7 +79,7 @@ def _holds(node: exp.Expression, name: str, scope: Scope) -> bool:
     def resolve(part: exp.Expression) -> Expr | None:
         named = part.key in ("identifier", "column") and part.name.lower() in parameters
         if part.key == "column" and not named and not isinstance(part.this, exp.Star):
-            raise scope.text.error(f"COLUMNS asks of names, not of the column {part.name}", part)
+            raise scope.text.error(f"COLUMNS tests names, not the column {part.name}", part)
         return lit(name) if named or isinstance(part, exp.Star) else None
 
     made = scalar(condition, resolve, scope.text.text)

@@ -85,7 +85,7 @@ def _check_clauses(node: exp.Expression, text: Text) -> None:
     left = next((name for name, value in select.args.items() if value and name not in _READ), None)
     if left is not None:
         what = {"group": "GROUP BY", "joins": "a join", "windows": "WINDOW"}.get(left, left.upper())
-        hint = "write FROM t, UNNEST(t.tags) AS u (tag) in a subquery, and the rest around it"
+        hint = "write FROM t, UNNEST(t.tags) AS u (tag) in a subquery, and the rest in the outer query"
         raise text.error(f"{what} in a subquery over the elements of an array is not supported", node, hint)
 
 
@@ -166,7 +166,9 @@ class _Elements:
         names, table = ([table], "") if table and not names else (names, table)
         array, shown = shown_of(source, names, read(source.expressions[0], lambda part: None))
         if names and len(names) != len(shown):
-            raise PlanError(f"this has {len(shown)} columns, and names for {len(names)}", hint="name all of them")
+            raise PlanError(
+                f"this has {len(shown)} columns, but {len(names)} names are given", hint="give a name to each column"
+            )
         paths = list(zip(names or [name for name, _ in shown], [path for _, path in shown], strict=True))
         first = "ORDINALITY" in scope.text.text[slice(*(extent(source) or (0, 0)))].upper()
 
@@ -219,7 +221,7 @@ def _value(node: exp.Expression, select: exp.Select, elements: _Elements) -> Exp
     most = None if limit is None else _limit(limit, bool(found) or isinstance(node, exp.Exists))
     if isinstance(node, exp.Exists):
         if found:
-            raise PlanError("aggregates without GROUP BY always have a row, which this subquery asks for")
+            raise PlanError("EXISTS of aggregates without GROUP BY is always true, because they always return a row")
         return call("coalesce", call("gt", call("size", elements.array), lit(0)), FALSE)
     if found:
         value = elements.read(item, partial(_aggregate, elements=elements))

@@ -84,9 +84,9 @@ def order_by(
             expr = value(node, meaning)
             key = columns.find(node, expr)
             if key is None and distinct:
-                raise text.error("with DISTINCT, ORDER BY takes what is selected", node, "select it, too")
+                raise text.error("with DISTINCT, ORDER BY takes only selected columns", node, "add it to SELECT")
             if key is None and isinstance(node, exp.Literal):
-                raise text.error(f"{node} orders nothing", node, "leave it out")
+                raise text.error(f"ORDER BY {node} has no effect", node, "leave it out")
             key = key or columns.add(node, expr)
         keys.append(key)
     types = {item.name: item.expr.type for item in (*columns.items, *columns.hidden)}
@@ -102,7 +102,7 @@ def order_by_name(order: exp.Order, names: Sequence[str], text: Text) -> tuple[O
         plain = isinstance(node, exp.Column) and not node.table
         key = position_of(node, names, text) or (shown.get(node.name.lower()) if plain else None)
         if key is None:
-            raise text.error("ORDER BY of a set operation takes the names of its columns", node)
+            raise text.error("ORDER BY of a set operation takes only the names of its columns", node)
         keys.append(key)
     return orders(order, keys, text)
 
@@ -149,8 +149,8 @@ def top(relation: Relation, node: exp.Expression, order: tuple[Order, ...], hidd
         return relation
     if by is None:
         word = "OFFSET" if limit is None else _word(limit, text)
-        message = f"{word} without ORDER BY keeps the first rows in the order of all of their columns"
-        scope.note(text.phrase(word, limit or offset), message, "say which rows: ORDER BY ... LIMIT ...")
+        message = f"{word} without ORDER BY keeps the first rows in the order of all columns"
+        scope.note(text.phrase(word, limit or offset), message, "add an ORDER BY: ORDER BY ... LIMIT ...")
     first = 0 if offset is None else _whole(offset.expression, "OFFSET", text)
     count = _MOST if limit is None else _rows(limit, text)
     return Top(relation, (), order, count, first, hidden)
@@ -161,8 +161,8 @@ def _rows(limit: exp.Expression, text: Text) -> int:
     word = _word(limit, text)
     options = limit.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
-        hint = "write how many" if options.args.get("percent") else "put the query into FROM"
-        raise text.error(f"{word} takes a number of rows only", limit, hint, text.phrase(word, limit))
+        hint = "write the number of rows" if options.args.get("percent") else "put the query into FROM"
+        raise text.error(f"{word} takes only a number of rows", limit, hint, text.phrase(word, limit))
     return _whole(limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression, word, text)
 
 

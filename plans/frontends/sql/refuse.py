@@ -15,13 +15,13 @@ from plans.frontends.sql.text.place import extent, place_of, spelling
 
 _T = TypeVar("_T")
 
-NO_ORDER = "a maintained result has no order: sort where it is read, or say how many rows: ORDER BY ... LIMIT ..."
+NO_ORDER = "a maintained result has no order: sort when you read it, or limit the rows: ORDER BY ... LIMIT ..."
 _CLAUSES = {
-    "sort": ("SORT BY", "a maintained result has no order: sort where it is read"),
-    "pivots": ("PIVOT", "pivot where the result is read"),
+    "sort": ("SORT BY", "a maintained result has no order: sort when you read it"),
+    "pivots": ("PIVOT", "pivot when you read the result"),
     "sample": ("TABLESAMPLE", "sample the input stream instead"),
     "connect": ("CONNECT BY", "recursion is not supported"),
-    "into": ("INTO", "write the deltas with a sink"),
+    "into": ("INTO", "write the changes of a view with a sink"),
 }
 
 # The sequence of the clauses.
@@ -41,10 +41,10 @@ _HINTS = {
     "FOR UPDATE": "leave it out: a view locks no rows",
 }
 _INSTEAD = {
-    **dict.fromkeys(("CREATE", "INSERT"), "give the SELECT alone: a view keeps its result, a sink writes its changes"),
-    **dict.fromkeys(("UPDATE", "DELETE", "MERGE", "TRUNCATE"), "rows are changed by batches: view.apply({'t': rows})"),
-    **dict.fromkeys(("EXPLAIN", "DESCRIBE", "DESC"), "write the SELECT alone, and call view.explain()"),
-    "VALUES": "a query that reads no table has nothing to maintain: join the rows with a table",
+    **dict.fromkeys(("CREATE", "INSERT"), "write only the SELECT: a view stores its result, a sink writes its changes"),
+    **dict.fromkeys(("UPDATE", "DELETE", "MERGE", "TRUNCATE"), "change rows by batches: view.apply({'t': rows})"),
+    **dict.fromkeys(("EXPLAIN", "DESCRIBE", "DESC"), "write only the SELECT, and call view.explain()"),
+    "VALUES": "a query without a table never changes: join the rows with a table",
 }
 """What to do instead of a statement that begins with this word."""
 _JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
@@ -92,7 +92,7 @@ class Text:
             clause = clause[0] if isinstance(clause, list) else clause
             raise self.error(f"{words} is not supported", node, hint, self.phrase(words, clause))
         if not node.expressions:
-            raise self.error("no column stands behind SELECT", node)
+            raise self.error("there is no column after SELECT", node)
         self.check_arguments(node, _SELECT, "SELECT")
 
     def check_set_operation(self, node: exp.SetOperation) -> None:
@@ -105,7 +105,7 @@ class Text:
         if found is not None:
             word = spelling(self.text, found.this if isinstance(found, exp.Filter) else found)
             raise self.error(
-                f"the aggregate {word} cannot stand in {clause}", found, "conditions on groups go to HAVING"
+                f"the aggregate {word} is not allowed in {clause}", found, "put conditions on groups into HAVING"
             )
 
     def check_table(self, node: exp.Table) -> None:
@@ -114,7 +114,7 @@ class Text:
         if past:
             words = f"{past.name} AS OF" if isinstance(past, exp.Version) else past.name
             words = words if self.phrase(words, past) else "FOR SYSTEM_TIME AS OF"
-            hint = "a view follows its tables as they are now: give the rows of that version as a table of its own"
+            hint = "a view reads the current rows of its tables: pass the rows of that version as a separate table"
             raise self.error(f"a table with {words} is not supported", node, hint, self.phrase(words, past))
         self.check_arguments(node, _TABLE, "a table")
 
@@ -130,8 +130,8 @@ class Text:
                 if name == "limit" and begin < first:
                     continue  # TOP, which precedes the SELECT list
                 if begin < latest:
-                    hint = "the sequence is FROM with its joins, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY, LIMIT"
-                    raise self.error(f"{behind} stands behind {words}", last, hint)
+                    hint = "the order is FROM with its joins, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY, LIMIT"
+                    raise self.error(f"{behind} must be before {words}", last, hint)
                 latest, last, behind = begin, one, words
 
     def check_parentheses(self, node: exp.Subquery) -> None:
@@ -141,12 +141,18 @@ class Text:
             parent = parent.parent
         if node.args.get("joins") and not isinstance(parent, (exp.From, exp.Join)):
             hint = "write SELECT * FROM (...) JOIN ..."
-            raise self.error("queries in parentheses are joined without a SELECT", node, hint)
+            raise self.error("queries in parentheses cannot be joined without a SELECT", node, hint)
         order = node.args.get("order") or node.args.get("limit") or node.args.get("offset")
         if order and isinstance(node.this, exp.Query) and not (node.alias or node.args.get("joins")):
-            raise self.error("ORDER BY and LIMIT stand twice around this query", node, "put one of them into FROM")
+            raise self.error(
+                "this query has ORDER BY or LIMIT inside and outside of its parentheses",
+                node,
+                "put the inner query into FROM",
+            )
         if order:
-            raise self.error("ORDER BY and LIMIT stand behind a table", node, "put them into a subquery in FROM")
+            raise self.error(
+                "ORDER BY and LIMIT cannot follow a table in FROM", node, "put them into a subquery in FROM"
+            )
         self.check_arguments(node, _SUBQUERY, "a subquery")
 
     def check_join(self, join: exp.Join) -> tuple[str, str]:
@@ -171,10 +177,10 @@ class Text:
             raise self.error(f"{word} is not supported", join, hint, words.span() if words is not None else None)
         self.check_arguments(join, {*_JOIN, "match_condition"} if method == "ASOF" else _JOIN, "JOIN")
         if method == "NATURAL" and (join.args.get("on") is not None or join.args.get("using")):
-            raise self.error("NATURAL JOIN with a condition of its own is not supported", join, "use JOIN ... ON")
+            raise self.error("NATURAL JOIN with ON or USING is not supported", join, "use JOIN ... ON")
         odd = [name for name in join.args.get("using") or () if not isinstance(name, exp.Identifier)]
         if odd:
-            raise self.error("USING takes names of columns", odd[0])
+            raise self.error("USING takes only names of columns", odd[0])
         return known, method
 
     def phrase(self, words: str, clause: exp.Expression | None) -> tuple[int, int] | None:
@@ -200,7 +206,7 @@ class Text:
         first = re.compile(r"[(\s]*(\w+)").match(self.text, place[0])
         named, at = (first[1].upper(), first.span(1)) if first is not None else ("this", None)
         if isinstance(node, exp.Pivot):
-            hint = "the columns of a result do not depend on rows: write ON year IN (2000, 2010), of one column"
+            hint = "the columns of a result cannot depend on rows: write ON year IN (2000, 2010), of one column"
             return self.error(f"{named} without a list of values is not supported", node, hint, at)
         hint = _INSTEAD.get(named, "write a SELECT")
         return self.error(f"{named} is not a query that can be maintained", node, hint, at)

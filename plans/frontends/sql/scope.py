@@ -375,7 +375,7 @@ def kept(frame: Frame, name: str, body: exp.Expression, scope: Scope) -> Frame |
     reads = sum(table.name.lower() == name.lower() for table in nodes(body.root(), exp.Table))
     if reads < 2:
         return frame
-    note = f"{name} joins {len(frame.sources)} relations and is read {reads} times: it is kept as a stage"
+    note = f"{name} joins {len(frame.sources)} relations and is read {reads} times, so it is a separate stage"
     return replace(frame.query(scope.text.text, frame.outputs, frame.distinct), notes=(note,))
 
 

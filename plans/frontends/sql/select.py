@@ -161,7 +161,7 @@ def _from_where(node: exp.Select, scope: Scope) -> Scope:
     scope.text.check_clauses(node)
     start = node.args.get("from_") or node.args.get("from")
     if start is None:
-        raise scope.text.error("a SELECT without FROM has nothing to maintain", node)
+        raise scope.text.error("a SELECT without FROM never changes, so there is nothing to maintain", node)
     with_room(add_relation, start.this, scope)
     for join in node.args.get("joins") or ():
         add_join(join, scope)
@@ -245,7 +245,7 @@ def _listed(node: exp.Select, scope: Scope, grouped: bool) -> Iterator[tuple[str
             yield output_name(item, index), item, None
             continue
         if grouped:
-            raise scope.text.error("* beside aggregates or GROUP BY is not supported", item, "list the columns")
+            raise scope.text.error("* together with aggregates or GROUP BY is not supported", item, "list the columns")
         for word in (name for name, value in star.args.items() if value and name not in _MODIFIERS):
             raise scope.text.error(f"* {word.strip('_').upper()} is not supported", item, "list the columns")
         yield from _modified(star, [(name, item, expr) for name, expr in _star(item, scope)], scope)
@@ -263,9 +263,9 @@ def _modified(
     renamed = {one.this.name.lower(): one for one in star.args.get("rename") or ()}
     for name, part in (left_out | replaced | renamed).items():
         if name not in (known.lower() for known, _, _ in listed):
-            raise scope.text.error(f"* has no column {name}", part, "name one that it stands for")
+            raise scope.text.error(f"* has no column {name}", part, "name a column of *")
     if len(left_out) == len(listed):
-        raise scope.text.error("EXCEPT leaves no column of *", star, "leave it out")
+        raise scope.text.error("EXCEPT removes all columns of *", star, "leave it out")
     for name, item, expr in listed:
         if name.lower() in replaced:
             yield name, replaced[name.lower()], None
@@ -291,7 +291,7 @@ def _star(item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
     for _, name, _ in shown:
         count[name.lower()] = count.get(name.lower(), 0) + 1
     if any(n > 1 for n in count.values()):
-        scope.reading.notes["SELECT *: columns that several tables have are called table_column"] = None
+        scope.reading.notes["SELECT *: columns with the same name in several tables are named table_column"] = None
     return [(s if count[s.lower()] == 1 else f"{r.alias}_{s}", expr) for r, s, expr in shown]
 
 
@@ -306,7 +306,7 @@ def _fields(item: exp.Column, scope: Scope) -> list[tuple[str, Expr]] | None:
     value = scope.text.guarded(item, partial(scope.column, whole))
     inside = parts(value.type) if is_nested(value.type) else None
     if inside is None or inside.kind != STRUCT:
-        raise scope.text.error(f"{name} has no fields: it is of type {value.type}", item, "* stands behind structs")
+        raise scope.text.error(f"{name} has no fields: it is of type {value.type}", item, "only structs have .*")
     return [(field, field_of(value, field)) for field in inside.names]
 
 
@@ -320,7 +320,7 @@ def _numbered(items: list[Item], scope: Scope) -> list[Item]:
         seen.add(item.name.lower())
         found.append(replace(item, name=names.alias(item.name)) if again else item)
     if found != items:
-        scope.reading.notes["columns of one name are numbered: name, name_2, ..."] = None
+        scope.reading.notes["columns with the same name are numbered: name, name_2, ..."] = None
     return found
 
 

@@ -33,9 +33,9 @@ def nest(node: exp.SetOperation, scope: Scope) -> Relation:
     for relation, place in branches[1:]:
         if len(relation.outputs) != len(first):
             raise scope.text.error(
-                f"this SELECT has {len(relation.outputs)} columns, the first one has {len(first)}",
+                f"this SELECT has {len(relation.outputs)} columns, but the first one has {len(first)}",
                 place,
-                "all branches of a set operation have as many columns",
+                "select the same number of columns in all branches of a set operation",
             )
         for i, (_, expr) in enumerate(relation.outputs):
             both = scope.text.guarded(place, partial(common, types[i], expr.type))
@@ -61,7 +61,7 @@ def _by_name(branches: _Branches, scope: Scope) -> _Branches:
         for name, _ in relation.outputs:
             if own.count(name.lower()) > 1:
                 raise scope.text.error(
-                    f"two columns of this SELECT are called {name}", place, "BY NAME needs one of each"
+                    f"two columns of this SELECT are called {name}", place, "BY NAME needs different column names"
                 )
             names.setdefault(name.lower(), name)
     found: _Branches = []

@@ -73,7 +73,7 @@ def decorrelated(relation: Relation, node: exp.Expression, scope: Scope) -> Depe
     def rows(parameters: tuple[Expr, ...]) -> Query:
         read = {_alias(name) for one in parameters for name in one.columns}
         if not read <= frame.aliases:
-            raise PlanError("this subquery is not tied to the query around it by equalities alone", hint="use a join")
+            raise PlanError("only equalities may connect this subquery with the outer query", hint="use a join instead")
         exact = any(source.join != "inner" for source in frame.sources if source.alias in read)
         return outer_rows(scope.text.text, frame.sources, frame.conditions, parameters, exact)
 
@@ -87,7 +87,7 @@ def scalar_aggregates(aggregates: Dependent, frame: Frame) -> tuple[Source, tupl
     group = aggregates.relation
     assert isinstance(group, Group), "aggregates are a group"
     if group.having is not None:
-        raise PlanError("HAVING without GROUP BY in a subquery that reads the query around it is not supported")
+        raise PlanError("HAVING without GROUP BY in a subquery that reads the outer query is not supported")
     shown = group.outputs[: len(group.outputs) - len(aggregates.ties)]
     empty = {a.name: lit(0) if a.function in _COUNTS else cast(NULL, a.type) for a in group.aggregates}
     empty |= {name: one for one, name in aggregates.ties}
@@ -129,7 +129,7 @@ def semi_joined(sub: Subquery, left: list[Expr] | None, node: exp.Expression, sc
 def _derived(sub: Subquery, found: Dependent, scope: Scope) -> tuple[Source, tuple[Expr, ...], tuple[Expr, ...]]:
     """Returns the source of a relation, its columns, and the conditions that connect it with the outer query."""
     if found.ties and found.whole:
-        message = "aggregates without GROUP BY always have a row, which this subquery asks for"
+        message = "EXISTS of aggregates without GROUP BY is always true, because they always return a row"
         raise scope.text.error(message, sub.node, "compare with the subquery as a value")
     source = scope.frame.derived(found.relation, "subquery")
     columns = columns_of(source)
@@ -163,7 +163,7 @@ def derived_source(join: str, sub: Subquery, extra: tuple[Expr, ...], scope: Sco
     for inner in frame.sources:
         if {_alias(name) for expr in inner.on for name in expr.columns} - frame.aliases:
             raise scope.text.error(
-                "this subquery holds another one that reads the query around both", sub.node, "join them step by step"
+                "a subquery inside this subquery reads the outermost query", sub.node, "use joins instead"
             )
     local, crossing = split_conditions((*frame.conditions, *extra), frame.aliases)
     names: dict[Expr, str] = {}

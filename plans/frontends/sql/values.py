@@ -108,7 +108,7 @@ def _membership_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
         raise scope.text.error("IN with several columns is supported only as a condition of its own", node)
     sub = subqueries.subquery(node.args["query"], scope)
     if sub.correlated and sub.frame is None:
-        message = "IN as a value, of a subquery that has groups and reads the query around it, is not supported"
+        message = "IN as a value over a grouped subquery that reads the outer query is not supported"
         raise scope.text.error(message, node, "write EXISTS")
     if sub.correlated:
         equal = subqueries.equalities(left, sub.outputs, node, scope)
@@ -134,7 +134,7 @@ def _one_value(node: exp.Expression, scope: Scope) -> Expr:
     if sub.frame is not None and sub.frame.distinct:
         found = subqueries.decorrelated(sub.frame.query(text.text, sub.frame.outputs, True), node, scope)
     if len(sub.outputs if found is None else found.names) != 1:
-        raise text.error("a subquery that is a value has one column", node)
+        raise text.error("a subquery that is a value must have one column", node)
     if found is None:
         return _of_frame(sub, scope)
     if found.ties and found.whole:

@@ -279,7 +279,7 @@ class _Reader:
             return
         if not leaf.name:
             raise SourceError(
-                f"{definition.place}: {definition.name} reads files without a name; make a table of them, or name them "
+                f"{definition.place}: {definition.name} reads files without a name; put them into a table or name them "
                 "with Pipeline.source"
             )
         read = CatalogTable(self._session, leaf.path)

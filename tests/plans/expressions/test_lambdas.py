@@ -99,19 +99,19 @@ def test_what_no_parameter_is_in_is_evaluated_once_per_row() -> None:
 REFUSED = {
     "TRANSFORM(a, k)": "TRANSFORM takes a function as its last argument",
     "TRANSFORM(k, x -> x)": "TRANSFORM needs a value of type array<...>, not int64",
-    "TRANSFORM(a, (x, y, z) -> x)": "TRANSFORM takes a function of 1 to 2 values, not 3",
-    "TRANSFORM(a, (x, x) -> x)": "TRANSFORM: two values of the function have one name",
+    "TRANSFORM(a, (x, y, z) -> x)": "TRANSFORM takes a function of 1 to 2 parameters, not 3",
+    "TRANSFORM(a, (x, x) -> x)": "TRANSFORM: two parameters of the function have the same name",
     "TRANSFORM(a, x -> y)": "unknown column y",
     "TRANSFORM(a, x -> x.f)": "a value of type int64 has no field f",
     "FILTER(a, x -> x + 1)": "FILTER needs a condition, not a value of type int64",
     "ZIP_WITH(a, x -> x)": "ZIP_WITH takes 3 arguments, not 2",
-    "REDUCE(a, 0, (s, x) -> s + x)": "REDUCE begins with a value of type int32, and its function makes one of",
+    "REDUCE(a, 0, (s, x) -> s + x)": "REDUCE starts with a value of type int32, and its function returns a value of",
     "REDUCE(a, 0L, (s, x) -> s + x, 5)": "REDUCE takes a function as its last argument",
-    "REDUCE(a, 0L, (s, x) -> s + x, (s, x) -> s)": "REDUCE ends with a function of one value",
-    "TRANSFORM_KEYS(m, (k, v) -> ARRAY(v))": "the keys of a map have no parts",
-    "UPPER(x -> x)": "UPPER takes no function",
-    "TRANSFORM(a, x -> SUM(x) OVER ())": "aggregates and subqueries do not read x of the function around them",
-    "TRANSFORM(a, k -> (SELECT MAX(t.id) FROM t WHERE id < k))": "aggregates and subqueries do not read k of the",
+    "REDUCE(a, 0L, (s, x) -> s + x, (s, x) -> s)": "REDUCE takes a function of one parameter as its last argument",
+    "TRANSFORM_KEYS(m, (k, v) -> ARRAY(v))": "a key of a map cannot be a nested value",
+    "UPPER(x -> x)": "UPPER does not take a function",
+    "TRANSFORM(a, x -> SUM(x) OVER ())": "an aggregate or subquery cannot read the parameter x of a function",
+    "TRANSFORM(a, k -> (SELECT MAX(t.id) FROM t WHERE id < k))": "an aggregate or subquery cannot read the parameter k",
 }
 
 

@@ -44,7 +44,7 @@ def test_limit_all_is_no_limit() -> None:
     means(
         "SELECT a FROM r ORDER BY a NULLS FIRST LIMIT ALL OFFSET 2", "SELECT a FROM r ORDER BY a NULLS FIRST OFFSET 2"
     )
-    with pytest.raises(PlanError, match="LIMIT takes a number of rows only"):
+    with pytest.raises(PlanError, match="LIMIT takes only a number of rows"):
         program("SELECT a FROM r ORDER BY a LIMIT 10 PERCENT", TABLES)
 
 

@@ -62,17 +62,17 @@ OTHERS = {
     ("spark", "REGEXP_REPLACE(s, '[ab]', 'x')"): "xx-AB",
 }
 REFUSED = {
-    ("duckdb", "regexp_replace(s, 'a', 'b', 'm')"): "the option 'm' of a regular expression is not read here",
-    ("duckdb", "regexp_matches(s, 'a', s)"): "the options of a regular expression are written in the query",
-    ("duckdb", "regexp_extract(s, '(a)', ['x'])"): "REGEXP_EXTRACT with names of groups is not built",
+    ("duckdb", "regexp_replace(s, 'a', 'b', 'm')"): "the option 'm' of a regular expression is not supported",
+    ("duckdb", "regexp_matches(s, 'a', s)"): "the options of a regular expression must be constant",
+    ("duckdb", "regexp_extract(s, '(a)', ['x'])"): "REGEXP_EXTRACT with names of groups is not supported",
     ("duckdb", r"regexp_replace(s, 'a', '\d')"):
-        "REGEXP_REPLACE: the replacement '\\\\d' has a backslash before what is no group",
-    ("snowflake", "regexp_replace(s, 'a', 'b', 2)"): "a regular expression is looked for from the first character on",
-    ("snowflake", "regexp_replace(s, 'a', 'b', 1, 3)"): "REGEXP_REPLACE replaces all matches, or the first one",
-    ("snowflake", "regexp_instr(s, 'a', 1, 2)"): "REGEXP_INSTR is the place where the first match begins",
+        "REGEXP_REPLACE: the replacement '\\\\d' has a backslash that is not followed by a group",
+    ("snowflake", "regexp_replace(s, 'a', 'b', 2)"): "a regular expression always starts at the first character",
+    ("snowflake", "regexp_replace(s, 'a', 'b', 1, 3)"): "REGEXP_REPLACE replaces either all matches or the first one",
+    ("snowflake", "regexp_instr(s, 'a', 1, 2)"): "REGEXP_INSTR supports only the position of the first match",
     ("postgres", "s SIMILAR TO s"): "SIMILAR TO takes a constant pattern",
     ("spark", "REGEXP_EXTRACT_ALL(s, 'a*', 0)"):
-        "REGEXP_EXTRACT_ALL: the pattern 'a*' may match no character, which is counted differently in Spark and here",
+        "REGEXP_EXTRACT_ALL: the pattern 'a*' may match no character, which Spark counts in another way",
 }  # fmt: skip
 
 

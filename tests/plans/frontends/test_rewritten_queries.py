@@ -13,15 +13,15 @@ TABLES = {"t": {"a": "int64", "b": "int64", "s": "string"}}
 
 @every(
     [
-        ("SELECT * FROM (VALUES (1)) AS v(a)", "VALUES alone has nothing to maintain"),
-        ("SELECT 1 AS one", "a SELECT without FROM has nothing to maintain"),
+        ("SELECT * FROM (VALUES (1)) AS v(a)", "VALUES without a table never changes, so there is nothing to maintain"),
+        ("SELECT 1 AS one", "a SELECT without FROM never changes, so there is nothing to maintain"),
         ("SELECT t.a FROM t JOIN (VALUES (1, 2), (3)) AS v(a, c) USING (a)", "this row of VALUES has 1 columns"),
         ("SELECT t.a FROM t JOIN (VALUES (b)) AS v(a) USING (a)", "VALUES takes constants, not the column b"),
-        ("SELECT DISTINCT ON (3) a, b FROM t", "there is no column 3 behind SELECT"),
-        ("SELECT DISTINCT ON (a) a FROM t QUALIFY RANK() OVER (ORDER BY b) < 2", "DISTINCT ON beside QUALIFY"),
+        ("SELECT DISTINCT ON (3) a, b FROM t", "SELECT has no column 3"),
+        ("SELECT DISTINCT ON (a) a FROM t QUALIFY RANK() OVER (ORDER BY b) < 2", "DISTINCT ON together with QUALIFY"),
         ("SELECT * FROM t PIVOT (SUM(zz) FOR s IN ('x'))", "unknown column zz"),
         ("SELECT * FROM t PIVOT (SUM(b) FOR (s, a) IN ('x'))", "PIVOT compares 2 columns with 1 values"),
-        ("SELECT * FROM t UNPIVOT ((v, w) FOR n IN (a, b))", "UNPIVOT lists as many columns"),
+        ("SELECT * FROM t UNPIVOT ((v, w) FOR n IN (a, b))", "UNPIVOT needs as many columns"),
         ("SELECT * FROM t UNPIVOT (v FOR n IN (a, s))", "column 3 has the type string here and int64 before"),
     ]
 )

@@ -233,11 +233,11 @@ def test_a_pattern_is_that_of_the_dialect(dialect: str, call: str) -> None:
 @pytest.mark.parametrize(
     ("dialect", "call", "message"),
     [
-        ("postgres", "to_char(ts, 'TZ')", "the pattern 'TZ' has 'T', which is not read here"),
+        ("postgres", "to_char(ts, 'TZ')", "the pattern 'TZ' has 'T', which is not supported"),
         ("postgres", "to_char(ts, s)", "TO_CHAR takes a constant pattern"),
-        ("postgres", "to_date(s, 'FMDay')", "the pattern 'FMDay' has 'Day', which is written only"),
-        ("oracle", "to_char(n, '999EEEE')", "'999EEEE' is not a pattern of numbers that is read here"),
-        ("postgres", "to_char(n, 'S999S')", "'S999S' is not a pattern of numbers that is read here"),
+        ("postgres", "to_date(s, 'FMDay')", "the pattern 'FMDay' has 'Day', which is supported for output only"),
+        ("oracle", "to_char(n, '999EEEE')", "'999EEEE' is not a supported pattern of numbers"),
+        ("postgres", "to_char(n, 'S999S')", "'S999S' is not a supported pattern of numbers"),
     ],
 )  # fmt: skip
 def test_a_pattern_without_a_translation_is_refused(dialect: str, call: str, message: str) -> None:
@@ -339,7 +339,7 @@ def test_a_window_function_takes_the_place_of_a_column_of_a_star() -> None:
     [("duckdb", "strftime(ts, '%x')"), ("mysql", "DATE_FORMAT(ts, '%D')"), ("bigquery", "FORMAT_DATE('100%', d)")],
 )
 def test_a_letter_that_no_pattern_of_spark_has_is_refused(dialect: str, call: str) -> None:
-    with pytest.raises(PlanError, match="which Spark's do not"):
+    with pytest.raises(PlanError, match="which Spark does not have"):
         plan(f"SELECT {call} AS v FROM t", SCHEMA, dialect=dialect)
 
 

@@ -36,7 +36,11 @@ _TIES = (("r", "a"), ("r", "b"), ("s", "b"), ("t", "k"), ("t", "v"), ("e", "id")
 SETS = ("UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL")
 
 
-REFUSED = ("VALUES alone has nothing to maintain", "cannot be counted", "is not a value of type")
+REFUSED = (
+    "VALUES without a table never changes, so there is nothing to maintain",
+    "cannot be counted",
+    "is not a value of type",
+)
 """What is refused of them, for a reason that docs/limits.md gives."""
 
 

@@ -182,7 +182,7 @@ def test_a_query_is_a_text_or_a_file(tmp_path: Path) -> None:
 def test_what_can_only_be_a_file_is_read_or_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.sql").write_bytes("SELECT 'ä'".encode("latin-1"))
     wrong = {
-        "query.sql": "cannot read query.sql: there is no such file, and no query is a single word",
+        "query.sql": "cannot read query.sql: there is no such file, and a single word is not a query",
         str(tmp_path): "is a directory",
         str(tmp_path / "latin.sql"): "it is not UTF-8 text",
     }

@@ -171,9 +171,9 @@ def test_the_format_goes_before_the_suffix(capsys: pytest.CaptureFixture[str], t
 def test_an_unknown_suffix_and_cells_of_a_picture_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    with pytest.raises(PlanError, match=r"\.pdf is no suffix of a form"):
+    with pytest.raises(PlanError, match=r"the suffix \.pdf is not supported"):
         run(capsys, "-o", str(tmp_path / "x.pdf"))
-    with pytest.raises(PlanError, match="--cells is for text, not for html"):
+    with pytest.raises(PlanError, match="--cells applies to the format text, not to html"):
         run(capsys, "--format", "html", "--cells", "4")
 
 

@@ -148,7 +148,9 @@ def checked(position: int, type_: str, read: bool = False) -> Callable[[Sequence
         if len(values) > position and values[position] is not None:
             for item in items(values[position]):
                 if read and item.letter in tuple("EFQq"):
-                    raise PlanError(f"the pattern {values[position]!r} has {item.letter!r}, which is written only")
+                    raise PlanError(
+                        f"the pattern {values[position]!r} has {item.letter!r}, which is supported for output only"
+                    )
         return type_
 
     return gives

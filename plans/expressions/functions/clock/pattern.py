@@ -32,15 +32,15 @@ def items(pattern: str) -> tuple[Item, ...]:
     while at < len(pattern):
         part = _PART.match(pattern, at)
         if part is None:
-            raise PlanError(f"the pattern {pattern!r} has a quote that does not end")
+            raise PlanError(f"the pattern {pattern!r} has an opening quote without a closing quote")
         at = part.end()
         if part[1] is not None:
             letter, count = part[1], len(part[0])
             fits = count <= _LETTERS.get(letter, 0) and (letter, count) not in (("V", 1), ("O", 2), ("O", 3))
             if not fits or (letter == "G" and count > 3):
                 raise PlanError(
-                    f"the pattern {pattern!r} has {part[0]!r}, which is not read here",
-                    hint="letters are " + " ".join(_LETTERS) + "; text stands in single quotes",
+                    f"the pattern {pattern!r} has {part[0]!r}, which is not supported",
+                    hint="letters are " + " ".join(_LETTERS) + "; write text in single quotes",
                 )
             found.append(Item(letter, count))
         elif part[2] is not None:

@@ -82,7 +82,7 @@ def _map(types: Sequence[str], values: Sequence[Any]) -> str:
     if len(types) % 2 or len(set(types[::2])) > 1 or len(set(types[1::2])) > 1 or "null" in types:
         raise PlanError("MAP takes keys of one type and values of one type, in turn", hint="write MAP('a', 1, 'b', 2)")
     if is_nested(types[0]):
-        raise PlanError("the keys of a map have no parts", hint="make the key a text or a number")
+        raise PlanError("a key of a map cannot be a nested value", hint="make the key a text or a number")
     return Parts(MAP, (types[0], types[1])).named()
 
 

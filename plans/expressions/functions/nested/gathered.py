@@ -262,7 +262,7 @@ def _spots(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _keyed(name: str, key: str, value: str) -> str:
     if is_nested(key):
-        raise PlanError("the keys of a map have no parts", hint="make the key a text or a number")
+        raise PlanError("a key of a map cannot be a nested value", hint="make the key a text or a number")
     return Parts(MAP, (key, value)).named()
 
 
@@ -313,7 +313,7 @@ def _marks(types: Sequence[str], values: Sequence[Any]) -> str:
     for mark in values[1:]:
         if mark is not None and (not mark or any(sign in ".^$*+?()[]{}|\\" for sign in mark)):
             raise PlanError(
-                f"STR_TO_MAP splits at texts, not at the pattern {mark!r}", hint="write the signs themselves"
+                f"STR_TO_MAP splits at texts, not at the pattern {mark!r}", hint="write the separator itself"
             )
     return "map<string,string>"
 

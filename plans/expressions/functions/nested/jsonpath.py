@@ -56,8 +56,8 @@ def steps(path: str) -> tuple[str | int, ...] | None:
 def _gives(types: Sequence[str], values: Sequence[Any]) -> str:
     if values[1] is not None and steps(values[1]) is None:
         raise PlanError(
-            f"GET_JSON_OBJECT: {values[1]!r} is not a path that is read here",
-            hint="a path is $ and then names and places: '$.a.b', '$.a[0]', \"$['a b']\"; * is not supported",
+            f"GET_JSON_OBJECT: {values[1]!r} is not a path that is supported",
+            hint="a path is $, followed by names and positions: '$.a.b', '$.a[0]', \"$['a b']\"; * is not supported",
         )
     return "string"
 

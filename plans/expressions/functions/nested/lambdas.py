@@ -218,8 +218,8 @@ def _reduced(types: Sequence[str], values: Sequence[Any]) -> str:
     _, start, made = types
     if start != made:
         raise PlanError(
-            f"REDUCE begins with a value of type {start}, and its function makes one of type {made}",
-            hint=f"begin with CAST(... AS {KINDS.get(made, made.upper())})",
+            f"REDUCE starts with a value of type {start}, and its function returns a value of type {made}",
+            hint=f"start with CAST(... AS {KINDS.get(made, made.upper())})",
         )
     return made
 
@@ -227,7 +227,7 @@ def _reduced(types: Sequence[str], values: Sequence[Any]) -> str:
 def _new_keys(types: Sequence[str], values: Sequence[Any]) -> str:
     (_, value), made = of_kind(MAP, types[0], "TRANSFORM_KEYS").types, types[1]
     if made.endswith(">"):
-        raise PlanError("the keys of a map have no parts", hint="make the key a text or a number")
+        raise PlanError("a key of a map cannot be a nested value", hint="make the key a text or a number")
     return Parts(MAP, (made, value)).named()
 
 

@@ -57,7 +57,7 @@ def _matching(name: str, pattern: str) -> Regex:
     regex = _exact(name, pattern)
     if regex.empty or regex.tail:
         raise PlanError(
-            f"{name}: the pattern {pattern!r} may match no character, which is counted differently in Spark and here",
+            f"{name}: the pattern {pattern!r} may match no character, which Spark counts in another way",
             hint="write + instead of *, and no $",
         )
     return regex
@@ -67,8 +67,8 @@ def _check_group(name: str, regex: Regex, values: Sequence[Any]) -> None:
     groups, group = len(regex.groups), values[2] if len(values) > 2 else 1
     if group is not None and not 0 <= group <= groups:
         raise PlanError(
-            f"{name} asks for group {group} of a pattern with {groups}",
-            hint="put the part that is wanted in parentheses; group 0 is all of the match",
+            f"{name} reads group {group} of a pattern with {groups}",
+            hint="put the part to return in parentheses; group 0 is the whole match",
         )
 
 
@@ -143,7 +143,7 @@ def _replace_type(name: str, first: bool = False) -> Callable[[Sequence[str], Se
         if values[1] is not None:
             regex = _exact(name, values[1])
             if len(regex.groups) > 8:
-                raise PlanError(f"{name} takes a pattern of at most 8 groups, not {len(regex.groups)}")
+                raise PlanError(f"{name} supports patterns of at most 8 groups, not {len(regex.groups)}")
             if regex.empty and not first:
                 raise PlanError(
                     f"{name}: the pattern {values[1]!r} matches the empty text, which is replaced differently "

@@ -38,8 +38,8 @@ def picture(pattern: str) -> Picture:
     found = _PICTURE.fullmatch(pattern.strip())
     if found is None or not (found[4] or found[5]) or (found[2] and found[6]) or len(pattern) > _MOST:
         raise PlanError(
-            f"{pattern!r} is not a pattern of numbers that is read here",
-            hint="it is made of FM, $, the digits 9 and 0, ',' or G, one . or D, and S, MI or PR",
+            f"{pattern!r} is not a supported pattern of numbers",
+            hint="a pattern consists of FM, $, the digits 9 and 0, ',' or G, one . or D, and S, MI or PR",
         )
     behind = (found[6] or "").upper()
     sign = "S" if found[2] else "s" if behind == "S" else behind

@@ -96,7 +96,7 @@ class _Reader:
     def refused(self, construct: str) -> PlanError:
         return PlanError(
             f"the regular expression {self.pattern!r} has {construct} at its character {self.at + 1}: not supported",
-            hint="Java's regular expressions are read as far as they can be matched in linear time",
+            hint="use a regular expression of Java that can be matched in linear time",
         )
 
     def emit(self, text: str) -> None:

@@ -77,7 +77,7 @@ class Groups:
         for item in grouping.every:
             scope.text.check_no_aggregate(item, "GROUP BY")
             if is_session(value_of(item)):
-                hint = "write a query for each grouping"
+                hint = "write one query per grouping"
                 raise scope.text.error("a session in GROUPING SETS, ROLLUP or CUBE is not supported", item, hint)
             self._add_absent_key(scalar(value_of(item), scope))
         for item in grouping.items:
@@ -128,15 +128,15 @@ class Groups:
             return None
         called = node.this if isinstance(node, exp.Dot) else node
         if is_session(called) and session_of(called, lambda part: scalar(part, self.scope)) != self.session:
-            hint = "write the time and the gap of GROUP BY"
-            raise PlanError(f"{word} is of another session than that in GROUP BY", hint=hint)
+            hint = "use the time and the gap of GROUP BY"
+            raise PlanError(f"{word} uses another session than GROUP BY", hint=hint)
         if word in ("SESSION", "SESSION_START", "SESSION_WINDOW.START"):
             return self.session.key
         end = session_end(rewritten(AggregateCall("max", (self.session.time,)), self._added), self.session.gap)
         if word in ("SESSION_END", "SESSION_WINDOW.END"):
             return end
         if word != SESSION_WINDOW:
-            message = f"session_window has start and end, and no {word.rpartition('.')[2]}"
+            message = f"session_window has only start and end, not {word.rpartition('.')[2]}"
             raise PlanError(message, hint="write session_window.start or session_window.end")
         return struct([self.session.key, end], ["start", "end"])
 
@@ -191,7 +191,7 @@ class Groups:
                 continue
             place = next((c for c in nodes(node, exp.Column) if c.name.lower() == column.lower()), node)
             raise self.scope.text.error(
-                f"column {column} is neither grouped by nor inside an aggregate", place, "add it to GROUP BY"
+                f"column {column} is neither in GROUP BY nor inside an aggregate", place, "add it to GROUP BY"
             )
 
     def _call(self, node: exp.Expression) -> Expr:
@@ -213,7 +213,7 @@ class Groups:
         if isinstance(inner, exp.WithinGroup) and function == "mode":  # MODE() WITHIN GROUP (ORDER BY x)
             order = inner.expression.expressions
             if len(order) != 1 or order[0].args.get("desc") or inner.this.this is not None:
-                raise text.error("MODE is ordered by one value, rising", node, "write MODE(x)")
+                raise text.error("MODE takes one ORDER BY value, ascending", node, "write MODE(x)")
             inner = exp.Mode(this=order[0].this)
         arguments = [p for p in (inner.this, inner.args.get("expression")) if isinstance(p, exp.Expression)]
         if isinstance(inner, exp.Anonymous):
@@ -232,7 +232,7 @@ class Groups:
         registered = NAMED.get(function)
         takes = len(registered.lift.takes) if isinstance(registered, UserAggregate) else takes
         if len(arguments) < takes:
-            raise text.error(f"{word} lacks an argument", node)
+            raise text.error(f"{word} needs another argument", node)
         if len(arguments) > takes and function != "count":
             hint = _OF_SEVERAL.get(function, "count one column")
             raise text.error(f"{word} of {len(arguments)} columns is not supported", node, hint)
@@ -287,7 +287,7 @@ class Groups:
         arguments = tuple(self._column(value, split(value.value)[1] if value.op == "col" else "x") for value in values)
         distinct = distinct and function not in ONCE
         order = tuple(Order(self._column(value, "o"), falling, last) for value, falling, last in aggregate.order)
-        assert not isinstance(aggregate.share, tuple), "several shares are several aggregates"
+        assert not isinstance(aggregate.share, tuple), "an array of percentages is not supported"
         which = (function, arguments, distinct, where, aggregate.share, aggregate.separator, order)
         if which not in self.calls:
             preferred = function if not arguments else f"{function}_{arguments[0]}"
@@ -299,7 +299,8 @@ class Groups:
         """Returns the value of one row of a group: a column of a source that `relation` joins with the groups."""
         if self.session is not None:
             raise PlanError(
-                f"{aggregate.function.upper()} of a session is not supported", hint="pick from SESSION in FROM"
+                f"{aggregate.function.upper()} of a session is not supported",
+                hint="write SESSION(...) in FROM, and pick from its rows",
             )
         if aggregate not in self.picks:
             self.picks[aggregate] = self.aggregate_scope.frame.names.alias(aggregate.function)
@@ -329,7 +330,7 @@ class Groups:
             for name in expr.columns:
                 if split(name)[0] not in known:
                     raise PlanError(
-                        f"a subquery in SELECT or HAVING reads {name}, which is not grouped by", hint="group by it"
+                        f"a subquery in SELECT or HAVING reads {name}, which is not in GROUP BY", hint="group by it"
                     )
         keys = [(expr, source.qualified(name)) for expr, name in self.keys.items()]
         rows = partial(self.scope.frame.query, text)

@@ -42,7 +42,7 @@ class Grouping:
         asked = asked or list(self.written)
         for one in asked:
             if one not in self.written:
-                raise text.error("GROUPING asks for what is not grouped by", one)
+                raise text.error("the argument of GROUPING is not in GROUP BY", one)
         return sum((one not in self.chosen) << (len(asked) - 1 - i) for i, one in enumerate(asked))
 
 
@@ -92,10 +92,10 @@ def _meant(item: exp.Expression, node: exp.Select, scope: Scope) -> exp.Expressi
 def _sets(group: exp.Group, text: Text) -> list[_Set] | None:
     """Returns the expressions of every grouping, or None if there is only one."""
     if group.args.get("all") is False:
-        raise text.error("GROUP BY DISTINCT is not supported", group, "leave the groupings out that stand twice")
+        raise text.error("GROUP BY DISTINCT is not supported", group, "leave duplicate groupings out")
     behind = [item for name in _BEHIND for item in group.args.get(name) or ()]
     if len(behind) > 1 or (behind and not group.expressions):
-        raise text.error("GROUP BY takes one WITH ROLLUP, WITH CUBE or GROUPING SETS behind its columns", group)
+        raise text.error("GROUP BY takes one WITH ROLLUP, WITH CUBE or GROUPING SETS after its columns", group)
     plain: list[Any] = list(group.expressions)
     if group.args.get("grouping_sets"):  # Spark: GROUP BY a, b GROUPING SETS ((a, b), (a))
         return [found for part in group.args["grouping_sets"] for found in _of(part)]

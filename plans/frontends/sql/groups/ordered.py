@@ -54,7 +54,7 @@ def check_accuracy(node: exp.Expression, text: Text, word: str) -> None:
     """Raises PlanError for an accuracy that is not a number. Results are exact for every accuracy."""
     accuracy = node.args.get("accuracy")
     if accuracy is not None and (not isinstance(accuracy, exp.Literal) or accuracy.is_string):
-        raise text.error(f"the accuracy of {word} is a number that is written in the query", accuracy)
+        raise text.error(f"the accuracy of {word} must be a constant number", accuracy)
 
 
 def _list(node: exp.Expression, by: list[exp.Ordered], text: Text, word: str, known: bool) -> OrderedCall:
@@ -81,7 +81,7 @@ def _list(node: exp.Expression, by: list[exp.Ordered], text: Text, word: str, kn
     if isinstance(value, exp.Star) or not isinstance(value, exp.Expression):
         raise text.error(f"{word} of this form is not supported", node, "name one column")
     if distinct and any(one.this != value for one in by):
-        raise text.error(f"with DISTINCT, {word} is ordered by what it joins", node, "order by the same value")
+        raise text.error(f"with DISTINCT, {word} must be ordered by its argument", node, "order by the same value")
     kept = first is not None or bool(node.args.get("keeps_nulls"))
     nulls = kept and between is None and not known
     return OrderedCall(value, tuple(by), distinct, None, between, first, nulls)
@@ -102,7 +102,7 @@ def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -
     if isinstance(node, exp.WithinGroup):
         by, share = list(node.expression.expressions), inner.this
         if len(by) != 1:
-            raise text.error(f"{word} is ordered by one value", node)
+            raise text.error(f"{word} takes one ORDER BY value", node)
         value = by[0].this
     if isinstance(inner, exp.Median):
         share = exp.Literal.number("0.5")
@@ -111,16 +111,16 @@ def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -
     if isinstance(inner, exp.ApproxQuantiles):
         count = int(share.name) if isinstance(share, exp.Literal) and share.name.isdigit() else 0
         if not 1 <= count <= _PARTS:
-            raise text.error(f"{word} takes a number of parts from 1 to {_PARTS}", node)
+            raise text.error(f"{word} takes a number of quantiles from 1 to {_PARTS}", node)
         return OrderedCall(value, share=tuple(i / count for i in range(count + 1)))
     if share is None:
-        raise text.error(f"{word} lacks the order of its values", node, "write WITHIN GROUP (ORDER BY ...)")
+        raise text.error(f"{word} needs the order of its values", node, "write WITHIN GROUP (ORDER BY ...)")
     falling = [one for one in by if one.args.get("desc")]
     between = not isinstance(inner, exp.PercentileDisc)  # PERCENTILE_DISC differs from either end
     items = share.expressions if isinstance(share, exp.Array) else [share]
     found = tuple(_portion(one, bool(falling) and between, text, word) for one in items)
     if not found:
-        raise text.error(f"{word} lacks numbers from 0 to 1", share)
+        raise text.error(f"{word} needs numbers from 0 to 1", share)
     given = found if isinstance(share, exp.Array) else found[0]
     return OrderedCall(value, () if between else tuple(falling), share=given)
 

@@ -77,7 +77,7 @@ def with_windows(root: exp.Expression, text: Text) -> exp.Expression:
     for call in nodes(root, exp.Anonymous):
         if call.name.upper() == WINDOW_TIME:
             hint = "write window_time(window), and GROUP BY window(at, '10 minutes')"
-            raise text.error("WINDOW_TIME takes the window that its SELECT groups by", call, hint)
+            raise text.error("WINDOW_TIME takes the window in GROUP BY", call, hint)
     return root
 
 
@@ -105,7 +105,7 @@ def _replace(node: exp.Select, calls: list[exp.Expression], text: Text) -> None:
     found = [text.guarded(call, partial(_window_of, call)) for call in calls]
     other = next((call for call, window in zip(calls, found, strict=True) if window != found[0]), None)
     if other is not None:
-        hint = "group by one of them, and by the other around the query"
+        hint = "group by one of them in a subquery, and by the other in the outer query"
         raise text.error("two windows of time in one SELECT are not supported", other, hint)
     window, place, parts = found[0], extent(calls[0]), list(_own(node))
     value: exp.Expression = exp.Column(this=exp.to_identifier(WINDOW.lower()))
@@ -174,9 +174,12 @@ def _window_of(node: exp.Expression) -> _Window:
     )
     if slide > size:
         raise PlanError(
-            f"{name}: with a slide of more than the size, rows between the windows are in none",
-            hint="give a slide that is at most the size",
+            f"{name}: a slide that is longer than the size leaves out the rows between the windows",
+            hint="use a slide of at most the size",
         )
     if window.count > MOST:
-        raise PlanError(f"{name}: a row is in {window.count} windows", hint=f"at most {MOST}: give a longer slide")
+        raise PlanError(
+            f"{name}: each row would be in {window.count} windows",
+            hint=f"use a longer slide: at most {MOST} windows per row are supported",
+        )
     return window

@@ -158,20 +158,24 @@ class Windows:
         word = spelling(text.text, inner)
         if ignoring and own not in (*PICKED, *NEIGHBOURS):
             raise text.error(
-                f"{word} takes no IGNORE NULLS as a window function", node, "LAG, LEAD and values of frames do"
+                f"{word} does not take IGNORE NULLS as a window function",
+                node,
+                "only LAG, LEAD and values of frames take it",
             )
         if filtered:
-            raise text.error(f"{word} takes no FILTER", node, "only aggregates do")
+            raise text.error(f"{word} does not take FILTER", node, "only aggregates take FILTER")
         if own in ("rank", "dense_rank") and not made.order:
-            raise text.error(f"{word}() without ORDER BY is not supported", node, "say which rows come first")
+            raise text.error(
+                f"{word}() without ORDER BY is not supported", node, "add an ORDER BY, which defines the first rows"
+            )
         function = replace(function, type=_TYPES.get(own, ""), frame=None)
         if own in _PLAIN:
             if inner.this is not None or inner.expressions:
-                raise text.error(f"{word}() takes no argument", node)
+                raise text.error(f"{word}() does not take an argument", node)
             return replace(made, function=function)
         if own == "ntile":
             if inner.this is None:
-                raise text.error("NTILE takes the number of parts", node, "write NTILE(4)")
+                raise text.error("NTILE takes the number of buckets", node, "write NTILE(4)")
             return replace(made, function=replace(function, count=self._count(inner.this, "NTILE", 1)))
         argument = self._read(inner.this)
         function = replace(function, arguments=(argument,), type=self.column(argument).type)
@@ -202,7 +206,8 @@ class Windows:
             return made
         expr = self.plain(default, lambda part: None)
         if text.guarded(default, lambda: common(made.type, expr.type)) != made.type:
-            message = f"the default of {made.function.upper()} is {expr.type}, and the value {made.type}"
+            word = made.function.upper()
+            message = f"the default of {word} has the type {expr.type}, and its value has the type {made.type}"
             raise text.error(message, default, "cast one of them")
         cast_ = exp.Cast(this=default.copy(), to=exp.DataType.build("text"))  # a node that no other column has
         return replace(made, default=self.below.add(cast_, cast(expr, made.type)))

@@ -28,7 +28,7 @@ def first_rows(root: exp.Expression, text: Text) -> exp.Expression:
             _ranked(node, exp.RowNumber, [_meant(key, node, text).copy() for key in by], "LIMIT BY", text)
         elif options is not None and options.args.get("with_ties") and not options.args.get("percent"):
             if node.args.get("order") is None:
-                raise text.error("WITH TIES lacks its ORDER BY", limit, "say which rows come first")
+                raise text.error("WITH TIES needs an ORDER BY", limit, "add an ORDER BY, which defines the first rows")
             _ranked(node, exp.Rank, [], "WITH TIES", text)
     return root
 
@@ -53,7 +53,7 @@ def _ranked(
     """Replaces LIMIT and OFFSET by conditions on ranks."""
     limit, offset = node.args["limit"], node.args.get("offset")
     if node.args.get("distinct") is not None:
-        raise text.error(f"{words} beside DISTINCT is not supported", limit, "put SELECT DISTINCT into FROM")
+        raise text.error(f"{words} together with DISTINCT is not supported", limit, "put SELECT DISTINCT into FROM")
     first = 0 if offset is None else _count(offset, text)
     ranks: _Ranks = [(function, exp.LTE, first + _count(limit, text))]
     _qualify(node, [*ranks, (exp.RowNumber, exp.GT, first)] if first else ranks, keys, words, limit, text)
@@ -66,7 +66,7 @@ def _qualify(
 ) -> None:
     """Adds conditions on ranks in the order of a SELECT."""
     if node.args.get("qualify") is not None:
-        raise text.error(f"{words} beside QUALIFY is not supported", node, "put one of them into a subquery")
+        raise text.error(f"{words} together with QUALIFY is not supported", node, "put one of them into a subquery")
     order = node.args.get("order")
     by = [one.copy() for one in order.expressions] if order is not None else []
     for one in by:
@@ -88,7 +88,7 @@ def _meant(node: exp.Expression, select: exp.Select, text: Text) -> exp.Expressi
         return node
     place = int(node.this) if node.this.isdigit() else 0
     if not 0 < place <= len(select.expressions) or select.is_star:
-        raise text.error(f"there is no column {node} behind SELECT", node)
+        raise text.error(f"SELECT has no column {node}", node)
     item = select.expressions[place - 1]
     return item.this if isinstance(item, exp.Alias) else item
 

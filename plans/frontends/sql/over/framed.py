@@ -34,7 +34,7 @@ def spelled(node: exp.Window, defined: Mapping[str, exp.Window], text: Text, dep
         raise text.error(f"there is no window {name.name}", name, "define it: WINDOW w AS (PARTITION BY ...)")
     more, their_order, their_spec = spelled(known, defined, text, depth + 1)
     if partition or (order is not None and their_order is not None):
-        raise text.error(f"OVER repeats what the window {name.name} says", node, "say each part once")
+        raise text.error(f"OVER repeats a clause of the window {name.name}", node, "write each clause once")
     return more, order or their_order, spec or their_spec
 
 

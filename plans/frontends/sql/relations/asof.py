@@ -37,13 +37,13 @@ def version_of(conditions: Sequence[Expr], right: Source) -> Expr:
     if not key:
         raise PlanError(
             f"{VERSIONS} needs a table with a declared key, and {right.alias} has none",
-            hint="declare what ON compares and the time from which a row is valid: key=['currency', 'since']",
+            hint="declare as key the columns of ON and the time from which a row is valid: key=['currency', 'since']",
         )
     compared = [{side for side in one.args if side in key} if one.op == "eq" else set() for one in conditions]
     times = [column for column in key if column not in set().union(*compared)]
     if len(times) != 1 or not all(compared):
         raise PlanError(
-            f"{VERSIONS} joins by equalities with all columns of the key but one, the time from which a row is valid",
-            hint=f"the key of {right.table.name} is ({', '.join(right.table.key)}); other conditions go to WHERE",
+            f"{VERSIONS} needs equalities with all columns of the key except the time from which a row is valid",
+            hint=f"the key of {right.table.name} is ({', '.join(right.table.key)}); put other conditions into WHERE",
         )
     return times[0]

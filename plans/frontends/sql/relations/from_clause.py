@@ -56,7 +56,9 @@ def add_relation(node: exp.Expression, scope: Scope) -> None:
         add_subquery(body, alias_of(node, scope), node.alias_column_names, scope, node)
     else:
         if isinstance(node, exp.Values):
-            raise scope.text.error("VALUES alone has nothing to maintain", node, "join it with a table")
+            raise scope.text.error(
+                "VALUES without a table never changes, so there is nothing to maintain", node, "join it with a table"
+            )
         called = (node.this if isinstance(node, exp.Table) else None) or node
         what = spelling(scope.text.text, called)
         if is_generator(called):
@@ -278,7 +280,7 @@ def _add_asof(
     """Adds an ASOF JOIN, or a join with versions at a `moment`. The ordered rows of both sides become one source."""
     frame, nearest = scope.frame, join.args.get("match_condition")
     if nearest is not None and not isinstance(nearest, (exp.GTE, exp.GT, exp.LTE, exp.LT)):
-        message, hint = "MATCH_CONDITION takes one comparison by >=, >, <= or <", "write equalities behind ON"
+        message, hint = "MATCH_CONDITION takes one comparison by >=, >, <= or <", "put equalities into ON"
         raise scope.text.error(message, nearest, hint)
     left = one_source(frame, scope.relations, scope)
     at = None if moment is None else scalar(moment, scope)

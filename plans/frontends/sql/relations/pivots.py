@@ -27,7 +27,7 @@ def pivoted(pivot: exp.Pivot, rows: exp.Expression, columns: Sequence[str], text
     if pivot.args.get("unpivot"):
         many = [len(_parts(item.this if isinstance(item, exp.PivotAlias) else item)) for item in fields[0].expressions]
         if set(many) != {sum(len(_parts(one)) for one in pivot.expressions)}:
-            raise text.error("UNPIVOT lists as many columns for each name as it has values", pivot)
+            raise text.error("UNPIVOT needs as many columns for each name as it has values", pivot)
     build = _unpivot if pivot.args.get("unpivot") else _pivot
     made: exp.Expression = placed(build(pivot, fields[0], rows, columns), extent(pivot))
     return made

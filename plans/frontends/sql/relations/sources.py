@@ -23,7 +23,7 @@ def with_clause(node: exp.Expression, scope: Scope) -> Ctes:
     if clause is None:
         return scope.ctes
     if clause.args.get("recursive"):
-        hint, at = "join the relation with itself as often as there are levels", text.words.phrase("WITH RECURSIVE")
+        hint, at = "join the relation with itself once for each level", text.words.phrase("WITH RECURSIVE")
         raise text.error("WITH RECURSIVE is not supported", clause, hint, at)
     if len(clause.expressions) > MAX_NESTING:
         raise text.error(f"WITH names more than {MAX_NESTING} queries", clause, "leave some of them out")
@@ -59,7 +59,9 @@ def add_named(node: exp.Table, scope: Scope) -> None:
 def check_names(alias: str, names: Sequence[str], count: int, scope: Scope, node: exp.Expression) -> None:
     """Raises PlanError if a relation of `count` columns cannot have these column names. No names are valid, too."""
     if names and len(names) != count:
-        raise scope.text.error(f"{alias} has {count} columns, and names for {len(names)}", node, "name all of them")
+        raise scope.text.error(
+            f"{alias} has {count} columns, but {len(names)} names are given", node, "give a name to each column"
+        )
     twice = [name for i, name in enumerate(names) if name.lower() in {other.lower() for other in names[:i]}]
     if twice:
         raise scope.text.error(f"two columns of {alias} are called {twice[0]}", node)

@@ -58,8 +58,8 @@ def add_generated(node: exp.Expression, scope: Scope, around: exp.Expression, ou
     array = call("outer", found.array) if outer else found.array
     element = _unnested(array, scope, around)
     if names and len(names) != len(found.shown):
-        message = f"this has {len(found.shown)} columns, and names for {len(names)}"
-        raise scope.text.error(message, around, "name all of them")
+        message = f"this has {len(found.shown)} columns, but {len(names)} names are given"
+        raise scope.text.error(message, around, "give a name to each column")
     shown = zip(names or [name for name, _ in found.shown], [path for _, path in found.shown], strict=True)
     columns = [(name, at(element, path)) for name, path in shown]
     ordinal = isinstance(node, exp.Unnest) and bool(node.args.get("offset"))
@@ -76,9 +76,11 @@ def _elements(node: exp.Expression, names: list[str], scope: Scope) -> _Elements
     """Returns the array that a call turns into rows, and its columns. Raises PlanError for other arguments."""
     given = node.expressions if isinstance(node, exp.Unnest) else [node.this]
     if not isinstance(node, exp.Unnest) and node.expressions:
-        raise PlanError(f"{spelling(scope.text.text, node)} does not take so many arguments")
+        raise PlanError(f"{spelling(scope.text.text, node)} has too many arguments")
     if len(given) != 1:
-        raise PlanError("UNNEST of several arrays is not supported", hint="unnest them one by one, with their places")
+        raise PlanError(
+            "UNNEST of several arrays is not supported", hint="unnest them one by one, with their positions"
+        )
     (operand,) = given
     flatten = isinstance(operand, exp.Kwarg)
     value = scalar(operand.expression if flatten else operand, scope)
@@ -99,7 +101,7 @@ def _unnested(array: Expr, scope: Scope, node: exp.Expression) -> Expr:
     read = {split(name)[0] for name in array.columns} or {source.alias for source in frame.sources[:1]}
     inside = [source for source in frame.sources if source.alias in read]
     if len(inside) < len(read) or not inside:
-        raise text.error("an array that no table before it has is not supported here", node, NO_TABLE)
+        raise text.error("an array that is not a column of a table before it is not supported here", node, NO_TABLE)
     if len(inside) > 1 or inside[0].join != "inner" or inside[0].group:
         array, inside = _together(array, scope)
     (source,) = inside
@@ -124,15 +126,17 @@ def lifted(node: exp.Select, scope: Scope) -> exp.Select:
     made = node.copy()
     found = [call for item in made.expressions for call in _calls(item)]
     if len(found) > 1:
-        raise scope.text.error("two calls in one SELECT make rows", found[1], "write LATERAL VIEW for each of them")
+        raise scope.text.error(
+            "a SELECT can have only one call that returns several rows", found[1], "write LATERAL VIEW for each of them"
+        )
     (item,) = (one for one in made.expressions if _calls(one))
     others = [one for one in made.expressions if one is not item]
     whole = _called(item) is found[0]
     others = others if whole else list(made.expressions)
     grouped = made.args.get("group") is not None
     if not _is_grouped(made, item) if grouped else any(next(aggregates(one), None) is not None for one in others):
-        hint = "group in a subquery in FROM, and explode around it"
-        raise scope.text.error("a call that makes rows stands beside groups", item, hint)
+        hint = "group in a subquery in FROM, and explode in the outer query"
+        raise scope.text.error("a call that returns several rows cannot be combined with groups", item, hint)
     named = [one.name for one in item.expressions] if isinstance(item, exp.Aliases) else [item.alias] * bool(item.alias)
     named = named if whole else ["element"]
     table = "generated"

@@ -44,16 +44,17 @@ def query_of(node: exp.Table) -> exp.Expression:
     slide, size = length_of(name, args[2]), length_of(name, args[-1])
     count = -(-size // slide)
     if name == "CUMULATE" and size % slide:
-        raise PlanError(
-            "CUMULATE: the size is no multiple of the step", hint="give a step that a window has a whole number of"
-        )
+        raise PlanError("CUMULATE: the size is not a multiple of the step", hint="use a step that divides the size")
     if slide > size:
         raise PlanError(
-            f"{name}: with a slide of more than the size, rows between the windows are in none",
-            hint="give a slide that is at most the size",
+            f"{name}: a slide that is longer than the size leaves out the rows between the windows",
+            hint="use a slide of at most the size",
         )
     if count > MOST:
-        raise PlanError(f"{name}: a row is in {count} windows", hint=f"at most {MOST}: give a longer slide")
+        raise PlanError(
+            f"{name}: each row would be in {count} windows",
+            hint=f"use a longer slide: at most {MOST} windows per row are supported",
+        )
     whole: exp.Expression | None = None
     for number in range(count):
         if name == "CUMULATE":

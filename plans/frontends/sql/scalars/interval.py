@@ -79,11 +79,11 @@ def interval(node: Any, read: Read) -> Interval:
         return replace(found.times(_whole(read(count))), days=found.days and found.micros is None)
     unit, amount = node.args.get("unit"), node.this
     if amount is None:
-        raise PlanError("INTERVAL lacks its length", hint="write INTERVAL '1' DAY")
+        raise PlanError("INTERVAL needs a length", hint="write INTERVAL '1' DAY")
     if amount.key == "literal" and (unit is None or unit.key == "intervalspan"):
         return _spelled(str(amount.this), "" if unit is None else f"{_unit(unit.this)} TO {_unit(unit.expression)}")
     if unit is None:
-        raise PlanError("INTERVAL lacks its unit", hint="write INTERVAL '1' DAY")
+        raise PlanError("INTERVAL needs a unit", hint="write INTERVAL '1' DAY")
     name = _unit(unit)
     if amount.key == "literal":
         return _of(str(amount.this).strip(), name)
@@ -134,7 +134,7 @@ def _spelled(text: str, span: str) -> Interval:
 
 def _whole(count: Expr) -> Expr:
     if count.type not in ("int32", "int64", "null"):
-        raise PlanError(f"an INTERVAL is taken a whole number of times, not {count.type}", hint="use CAST")
+        raise PlanError(f"an INTERVAL can be multiplied by a whole number, not by {count.type}", hint="use CAST")
     return count
 
 
@@ -162,7 +162,7 @@ def shifted(node: Any, read: Read) -> Expr:
         raise PlanError(message, hint="write the date first")
     length = interval(node.this if first else node.expression, read)
     if start.type not in (*_MOMENTS, "null"):
-        raise PlanError(f"an INTERVAL is added to a date or a timestamp, not to {start.type}", hint="use CAST")
+        raise PlanError(f"an INTERVAL can be added to a date or a timestamp, not to {start.type}", hint="use CAST")
     length = -length if node.key == "sub" else length
     start = as_moment(start) if node.args.get("moment") else start
     found = start
@@ -186,7 +186,7 @@ def value(node: Any, read: Read) -> Expr:
     found = interval(node, read)
     if found.months is not None and found.micros is not None:
         hint = "write two columns, or add both to a date or a timestamp"
-        raise PlanError("an INTERVAL with months and days is not a value", hint=hint)
+        raise PlanError("an INTERVAL with months and days cannot be a value", hint=hint)
     if found.months is not None:
         return _length(found.months, "months")
     assert found.micros is not None, "an INTERVAL has a length"
@@ -245,5 +245,5 @@ def _worked_out(expr: Expr, what: str) -> Expr:
     except (ValueError, OverflowError):  # a date that Python does not support
         value = None
     if value is None:
-        raise PlanError(f"{what} leave the calendar")
+        raise PlanError(f"{what} are outside of the calendar")
     return lit(value, expr.type)

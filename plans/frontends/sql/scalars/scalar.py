@@ -117,7 +117,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
 
     def part(name: str) -> Expr:
         if node.args.get(name) is None:
-            raise PlanError(f"{spelling(text, node)} lacks an argument")
+            raise PlanError(f"{spelling(text, node)} needs another argument")
         return scalar(node.args[name], resolve, text)
 
     if key == "literal":
@@ -158,7 +158,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key in ("like", "ilike", "escape"):
         return _like(node, resolve, text)
     if key == "if" and node.args.get("false") is None:
-        raise PlanError(f"{spelling(text, node)} lacks an argument", hint="write NULL where nothing is meant")
+        raise PlanError(f"{spelling(text, node)} needs another argument", hint="write NULL for a missing value")
     if key in ("case", "if"):
         return _case(node, resolve, text)
     if key in ("cast", "trycast"):
@@ -215,9 +215,9 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return _cast(part("this"), "date")
     if key == "identifier":  # a parameter that `resolve` does not know
         hint = "aggregate the rows of EXPLODE"
-        raise PlanError(f"aggregates and subqueries do not read {node.name} of the function around them", hint=hint)
+        raise PlanError(f"an aggregate or subquery cannot read the parameter {node.name} of a function", hint=hint)
     if key == "distinct":
-        raise PlanError("DISTINCT stands in a function that is no aggregate", hint="leave it out")
+        raise PlanError("only aggregates take DISTINCT", hint="leave it out")
     what, hint = refusal(text, node)
     raise PlanError(f"{what} is not supported", hint=hint)
 
@@ -259,7 +259,7 @@ def _with_lambdas(name: str, nodes: list[Any], resolve: Resolve, text: str) -> E
 
     made = with_lambdas(name, [read(node) for node in nodes])
     if made is None:
-        raise PlanError(f"{name} takes no function")
+        raise PlanError(f"{name} does not take a function")
     return made
 
 
@@ -282,7 +282,7 @@ def _cast(value: Expr, type_: str) -> Expr:
     except PlanError:
         if type_ != "date" or value.op != "literal" or value.type != "string" or not value.value[:1].isdigit():
             raise
-        raise PlanError(f"{value.value!r}: there is no such date", hint="write DATE 'YYYY-MM-DD'") from None
+        raise PlanError(f"{value.value!r}: this date does not exist", hint="write DATE 'YYYY-MM-DD'") from None
 
 
 def _binary(node: Any, left: Expr, right: Expr) -> Expr:
@@ -304,7 +304,7 @@ def _binary(node: Any, left: Expr, right: Expr) -> Expr:
             cast_one = node.args[name].unnest().key in ("cast", "trycast")
             if cast_one and side.op == "literal" and side.type in ("int32", "int64") and decimal_parts(other.type):
                 raise PlanError(
-                    f"{ARITHMETIC[op]} of a decimal and a cast number: Spark counts the digits of the number's type",
+                    f"{ARITHMETIC[op]} of a decimal and a cast number: Spark uses the digits of the number's type",
                     hint=f"write the number itself: {side}",
                 )
     return call(op, left, right)

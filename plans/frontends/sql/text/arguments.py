@@ -32,7 +32,7 @@ def complete(name: str, build: Callable[..., Any], most: int | None = None) -> C
         if most is not None and len(args) > most:
             raise PlanError(f"{name} takes {most} argument{'s'[: most - 1]}, not {len(args)}")
         if not kept and not _reads_last(lambda last: build([*args[:-1], last], **given), args[-1]):
-            raise PlanError(f"{name} does not take so many arguments")
+            raise PlanError(f"{name} has too many arguments")
         return build(args, **given)
 
     return made
@@ -84,4 +84,4 @@ def check_read(node: Any, make: Callable[[Any], Any], made: Any, name: str) -> N
         except _LOOKED_AT:
             read = True
         if not read:
-            raise PlanError(f"{name} does not take so many arguments")
+            raise PlanError(f"{name} has too many arguments")

@@ -109,12 +109,12 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
     except TokenError:
         raise _unended(text, dialect) from None
     except RecursionError:
-        raise PlanError("SQL: the query is nested too deeply", hint="take parentheses out", text=text) from None
+        raise PlanError("SQL: the query is nested too deeply", hint="remove parentheses", text=text) from None
     except (SqlglotError, ValueError) as error:
         raise PlanError(f"SQL: {str(error).splitlines()[0]}", text=text) from None
     except (LookupError, AttributeError, TypeError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise PlanError(f"SQL: the parser stumbles over this text ({what})", text=text) from error
+        raise PlanError(f"SQL: the parser fails on this text ({what})", text=text) from error
     return found, Words(text, tuple(_words(tokens, text)))
 
 
@@ -144,12 +144,12 @@ def _readable(fault: Fault, text: str) -> PlanError:
         else:
             message = f"something is missing near {word!r}"
     elif many is not None:
-        message = f"{many[1]} arguments are given, at most {many[2]} are taken"
+        message = f"{many[1]} arguments are given, but at most {many[2]} are supported"
     elif expected is not None:
         found = "the text ends" if fault.last else f"found {word!r}"
         message = f"expected {_token_name(expected['what'])}" + (f", {found}" if " after " not in message else "")
     elif "following CTE" in message:
-        message = "a SELECT is expected behind the WITH clause"
+        message = "a SELECT is expected after the WITH clause"
     elif "Unexpected token" in message:
         message = f"{word!r} is not expected here"
     elif message[:1].isupper() and not message[:2].isupper():
@@ -157,7 +157,7 @@ def _readable(fault: Fault, text: str) -> PlanError:
     lacking = _LACKS_BY.search(text, 0, end)
     if lacking is not None:
         return PlanError(
-            f"SQL: {lacking[1].upper()} lacks its BY", hint=f"write {lacking[1].upper()} BY",
+            f"SQL: {lacking[1].upper()} needs BY", hint=f"write {lacking[1].upper()} BY",
             position=Position.of(text, *lacking.span(1)), text=text,
         )  # fmt: skip
     close = None if fault.last else _meant(text, end)
@@ -218,13 +218,13 @@ def _check_order(tokens: list[Any], text: str) -> None:
         before, word, after = words[i : i + 3]
         follows = after in _CLOSES
         if word == "," and (follows or before in _OPENS):
-            problem = f"nothing stands {'behind' if follows else 'before'} this comma"
+            problem = f"there is nothing {'after' if follows else 'before'} this comma"
         elif word in ("ON", "USING", "AS") and follows:
             problem = f"{word} is not complete"
         elif after == "FROM" and (word == "SELECT" or (before == "SELECT" and word in ("DISTINCT", "ALL"))):
-            problem = "no column stands behind this word"
+            problem = "there is no column after this word"
         elif word == "(" and after == ")" and before in ("IN", "USING"):
-            problem = f"{before} is given an empty list"
+            problem = f"the list of {before} is empty"
         elif word == "MATCH_RECOGNIZE" and after == "(":
             place = Position.of(text, token.start, token.end + 1)
             hint = "compare rows with LAG and LEAD, or join the table with itself"
@@ -253,8 +253,8 @@ def _unended(text: str, dialect: str) -> PlanError:
         "/*": ("comment", "*/"),
     }.get(opened, ("text", "'"))
     return PlanError(
-        f"SQL: the {what} that begins here does not end",
-        hint=f"write the closing {close}" + (f"; a {close} inside it is written twice" if what != "comment" else ""),
+        f"SQL: the {what} that begins here is not closed",
+        hint=f"write the closing {close}" + (f"; write a {close} inside it twice" if what != "comment" else ""),
         position=Position.of(text, at, at + len(opened)),
         text=text,
     )

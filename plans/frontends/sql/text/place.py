@@ -33,11 +33,11 @@ CLOCK_NAMES = {
 _SUBQUERIES = {"select", "subquery", "exists"}
 _NAMED = {"bracket": "[...]", "tuple": "a row of values (...)", "interval": "INTERVAL"}
 _VIEWS = {"explode": "explode(tags) AS tag", "posexplode": "posexplode(tags) AS place, tag", "inline": "inline(items)"}
-NO_TABLE = "write it behind the table that has the array: FROM t, UNNEST(t.tags)"
+NO_TABLE = "write it after the table of the array: FROM t, UNNEST(t.tags)"
 _HINTS = {
     "unnest": NO_TABLE,
     **{
-        f"{name}{outer}": f"write it behind the table in FROM: LATERAL VIEW {view}"
+        f"{name}{outer}": f"write it after the table in FROM: LATERAL VIEW {view}"
         for name, view in _VIEWS.items()
         for outer in ("", "outer")
     },
@@ -115,24 +115,24 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
     ancestors = {cls.__name__ for cls in type(node).__mro__}
     word = spelling(text, node)
     if node.key == "window":
-        return "a window function (OVER) here", "write it behind SELECT or QUALIFY, or in a derived table"
+        return "a window function (OVER) here", "write it in SELECT or QUALIFY, or in a subquery in FROM"
     if word.lower() in OWN:
-        return f"{word} without OVER", "write OVER (ORDER BY ...) behind it"
+        return f"{word} without OVER", "write OVER (ORDER BY ...) after it"
     if word in ("GROUPING", "GROUPING_ID"):
-        return f"{word} of a single grouping", "write GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"
+        return f"{word} without several groupings", "write GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"
     if "AggFunc" in ancestors or node.key == "groupconcat":
         known = (
             "COUNT, SUM, AVG, MIN, MAX, MAX_BY, MODE, MEDIAN, PERCENTILE, STRING_AGG, BOOL_AND, BIT_AND, VAR, STDDEV, "
-            "COVAR, CORR, REGR and their kin"
+            "COVAR, CORR, REGR and similar aggregates"
         )
-        return f"the aggregate {word}", f"there are {known}"
+        return f"the aggregate {word}", f"use {known}"
     if node.key in _CLOCK or word in CLOCK_NAMES:
-        return word, "its value changes while no table does; store it in a column"
+        return word, "its value changes without a change of a table; store it in a column"
     if node.key in _SUBQUERIES or has_query(node):
         return "a subquery here", "put it into FROM"
     if node.key == "anonymous" and (near := difflib.get_close_matches(word, FUNCTION_NAMES, 1, CLOSE)):
         return word, f"did you mean {near[0]}?"
-    return word, _HINTS.get(node.key, "compute it before the rows enter the stream, or where the result is read")
+    return word, _HINTS.get(node.key, "compute it before the rows enter the stream, or when you read the result")
 
 
 def check_quantifier(text: str, node: Any) -> None:
@@ -147,7 +147,7 @@ def check_quantifier(text: str, node: Any) -> None:
     queried = has_query(right) or any(part.key in _SUBQUERIES for part in right.walk())
     hint = "compare with MIN or MAX of the subquery, or write EXISTS" if queried else "give at least one value"
     sign = spelling(text, node).removesuffix(quantifier).strip()
-    of = "" if queried else " of no values"
+    of = "" if queried else " without values"
     raise PlanError(f"{sign} {quantifier}{of} is not supported", hint=hint)
 
 

@@ -56,7 +56,7 @@ class Noting(_Base):
         if self._levels > MAX_NESTING:
             raise PlanError(
                 f"the query is nested too deeply here: more than {MAX_NESTING} levels",
-                hint="take parentheses out: AND, OR and + need none in a chain",
+                hint="remove parentheses: chains of AND, OR and + do not need them",
                 position=Position.of(self.sql, first.start, first.end + 1) if first else None,
                 text=self.sql,
             )
@@ -84,7 +84,7 @@ class Noting(_Base):
         comma = self._curr if self._curr and self._curr.token_type == TokenType.COMMA else None
         node = self._inside(0, super()._parse_join, *args, **kwargs)
         if comma is not None and node is None:
-            self.raise_error("no table stands behind this comma", comma)
+            self.raise_error("there is no table after this comma", comma)
         if self.PADS and node is not None and node.args.get("match_condition") is not None and not node.side:
             node.set("side", "LEFT")
         return node
@@ -118,7 +118,7 @@ class Noting(_Base):
     def _parse_between(self, this: Any) -> Any:
         low = self._parse_bitwise()
         if not self._match(TokenType.AND):
-            self.raise_error("BETWEEN lacks its AND")
+            self.raise_error("BETWEEN needs AND")
         return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
 
     def _parse_wrapped(self, parse_method: Any, optional: bool = False) -> Any:
@@ -138,11 +138,11 @@ class Noting(_Base):
         while self._match(TokenType.WHEN):
             condition = self._parse_disjunction()
             if not self._match(TokenType.THEN):
-                self.raise_error("WHEN lacks its THEN")
+                self.raise_error("WHEN needs THEN")
             ifs.append(self.expression(exp.If(this=condition, true=self._parse_disjunction())))
         default = self._parse_disjunction() if self._match(TokenType.ELSE) else None
         if not self._match(TokenType.END):
-            self.raise_error("CASE lacks its END")
+            self.raise_error("CASE needs END")
         return self.expression(exp.Case(this=value, ifs=ifs, default=default))
 
     def _warn_unsupported(self) -> None:
@@ -191,7 +191,7 @@ class SparkSQL(Spark):
         def _parse_plus(self) -> Any:
             value = self._parse_unary()
             if value is None:
-                self.raise_error("nothing stands behind +", self._prev)
+                self.raise_error("there is no value after +", self._prev)
             return self.expression(exp.Anonymous(this="+", expressions=[value]))
 
         def _parse_position(self, haystack_first: bool = False) -> Any:

@@ -244,7 +244,7 @@ def _titled(node: Any, dialect: str) -> Any:
     letters and digits.
     """
     if node.this is None:
-        raise PlanError("INITCAP lacks an argument", hint="name the text: INITCAP(name)")
+        raise PlanError("INITCAP needs another argument", hint="name the text: INITCAP(name)")
     signs = node.args.get("expression")
     if dialect in (*POSTGRES, "oracle") or not isinstance(signs, exp.Literal):
         return call("INITCAP_WORDS", node.this)
@@ -287,7 +287,7 @@ def _named(node: Any, dialect: str) -> Any:
             raise PlanError(f"{name} takes {wanted}, not {len(node.expressions)}")
         return make(*node.expressions)
     if name == "HASH" and dialect in _OWN_HASHES:
-        raise PlanError(f"HASH of {dialect} is not built", hint="use MD5, or XXHASH64, whose values are Spark's")
+        raise PlanError(f"HASH of {dialect} is not supported", hint="use MD5, or XXHASH64, whose values are Spark's")
     if name == "MEAN" and dialect == "duckdb":
         return exp.Avg(this=node.expressions[0].copy(), own=True) if len(node.expressions) == 1 else None
     if name == "ELEMENT_AT" and dialect == "duckdb":
@@ -311,7 +311,9 @@ def _parsed(node: Any, dialect: str) -> Any:
 
 
 def _typeof(node: Any, dialect: str) -> Any:
-    raise PlanError(f"TYPEOF of {dialect} is not built", hint="write the name of the type: it is the same in every row")
+    raise PlanError(
+        f"TYPEOF of {dialect} is not supported", hint="write the name of the type: it is the same in every row"
+    )
 
 
 def _unquoted(value: Any) -> Any:

@@ -229,7 +229,7 @@ def _operator(node: Any, dialect: str) -> Any:
         return call("JSON_HAS_KEY", left, right)
     right = right.this if isinstance(right, exp.Cast) else right
     if not isinstance(right, exp.Array) or not right.expressions:
-        raise PlanError("the names that are looked for in JSON are a constant list", hint="write ARRAY['a', 'b']")
+        raise PlanError("the names to look for in JSON must be a constant list", hint="write ARRAY['a', 'b']")
     asked = [call("JSON_HAS_KEY", left, one) for one in right.expressions]
     every = isinstance(node, exp.JSONBContainsAllTopKeys)
     return exp.paren((exp.and_ if every else exp.or_)(*asked, copy=False))
@@ -246,7 +246,7 @@ def _named(node: Any, dialect: str) -> Any:
     name, given = _name(node), node.expressions
     if name in _OBJECTS:
         if len(given) % 2:
-            raise PlanError(f"{name} takes names and values by turns", hint=f"write {name}('a', x, 'b', y)")
+            raise PlanError(f"{name} takes names and values in turn", hint=f"write {name}('a', x, 'b', y)")
         return _object(list(zip(given[::2], given[1::2], strict=True)))
     if name in _ARRAYS:
         return _array(given, name == "JSON_ARRAY" and dialect in _ABSENT)

@@ -78,14 +78,14 @@ def _week(node: Any, dialect: str) -> Any:
     if mode == exp.Literal.number(3):
         return call("WEEKOFYEAR", node.this)
     if mode is not None:
-        raise PlanError("WEEK with this mode is not built", hint="write mode 3, or WEEKOFYEAR(day): ISO's weeks")
+        raise PlanError("WEEK with this mode is not supported", hint="write mode 3, or WEEKOFYEAR(day): ISO's weeks")
     return call("WEEK_FROM", literal("SUNDAY"), node.this)
 
 
 def year_and_week(day: Any, mode: Any = None) -> Any:
     """Returns YEARWEEK of MySQL with ISO's weeks: modes 1 and 3."""
     if mode not in (exp.Literal.number(1), exp.Literal.number(3)):
-        raise PlanError("YEARWEEK with this mode is not built", hint="write mode 3 for ISO's weeks")
+        raise PlanError("YEARWEEK with this mode is not supported", hint="write mode 3 for ISO's weeks")
     year = exp.Mul(this=call("DATE_PART", literal("yearofweek"), day), expression=exp.Literal.number(100))
     return exp.paren(exp.Add(this=year, expression=call("WEEKOFYEAR", day)))
 
@@ -123,7 +123,7 @@ def named(node: Any, dialect: str) -> Any:
     name = node.name.upper()
     if name == "AGE" and dialect in TO_EVEN and not _part_of_age(node.parent):
         hint = "write a - b, MONTHS_BETWEEN(a, b), or EXTRACT(YEAR FROM AGE(a, b))"
-        raise PlanError("AGE has both months and days, and a length of time has one of them here", hint=hint)
+        raise PlanError("AGE returns months and days, but an INTERVAL has either months or days", hint=hint)
     if name in _PARTS and _part_of_age(node):
         return _months_of_age(node.expressions[0].name, node.expressions[1])
     if name in _PARTS and len(node.expressions) == 2 and _is_second(node.expressions[0], dialect):

@@ -141,8 +141,8 @@ def _quoted(pattern: str, written: bool) -> str:
         made += _java(_Word("", pattern[at : letter.start()], False)) if letter.start() > at else ""
         at = letter.end()
         if letter[0] not in ("%%", *Spark.INVERSE_TIME_MAPPING):
-            hint = "write the parts that Spark's patterns have, and join the others: DATE_PART and ||"
-            raise PlanError(f"the pattern {pattern!r} has {letter[0]!r}, which Spark's do not", hint=hint)
+            hint = "write a pattern of Spark's parts, and add the others with DATE_PART and ||"
+            raise PlanError(f"the pattern {pattern!r} has {letter[0]!r}, which Spark does not have", hint=hint)
         own = {"%%": "%"}
         own |= {"%j": "DDD"} if written else {"%z": _OFFSETS}  # sqlglot has two digits of the day of a year
         made += own.get(letter[0], letter[0])
@@ -181,8 +181,8 @@ def _words(pattern: str, dialect: str) -> Iterator[_Word]:
     while at < len(pattern):
         part = _PART.match(pattern, at)
         if part is None:
-            hint = 'text stands in double quotes: "T"'
-            raise PlanError(f"the pattern {pattern!r} has {pattern[at]!r}, which is not read here", hint=hint)
+            hint = 'write text in double quotes: "T"'
+            raise PlanError(f"the pattern {pattern!r} has {pattern[at]!r}, which is not supported", hint=hint)
         at = part.end()
         if part[2] is None:
             text += part[1] if part[1] is not None else part[3]
@@ -208,7 +208,7 @@ def _java(word: _Word) -> str:
 
 def _read(word: _Word, pattern: str) -> str:
     if word.word.upper() in _PARTS or word.word.upper() in ("DAY", "DY", "Q"):
-        raise PlanError(f"the pattern {pattern!r} has {word.word!r}, which is written only")
+        raise PlanError(f"the pattern {pattern!r} has {word.word!r}, which is supported for output only")
     return _java(word)
 
 

@@ -52,8 +52,8 @@ def _pattern(node: Any, dialect: str, options: Iterable[str] = "", full: bool = 
         return given.copy()
     unknown = [one for one in options if one not in _READ]
     if unknown:
-        hint = "use 'i' (upper and lower case are one) or 's' (a point is a line end, too)"
-        raise PlanError(f"the option {unknown[0]!r} of a regular expression is not read here", hint=hint)
+        hint = "use 'i' (ignores case) or 's' (a point matches line ends, too)"
+        raise PlanError(f"the option {unknown[0]!r} of a regular expression is not supported", hint=hint)
     head = _FLAGS.match(found)
     flags: set[str] = set()
     for one in options:
@@ -74,7 +74,7 @@ def _options(node: Any, name: str, left_out: str = "") -> str:
         return ""
     found = _text(given)
     if found is None:
-        raise PlanError("the options of a regular expression are written in the query", hint="write the text itself")
+        raise PlanError("the options of a regular expression must be constant", hint="write the text itself")
     return "".join(one for one in found if one not in left_out)
 
 
@@ -83,14 +83,14 @@ def _whole(node: Any, name: str, default: int) -> int:
     if given is None:
         return default
     if not isinstance(given, exp.Literal) or given.is_string or not given.name.isdigit():
-        raise PlanError(f"the {name} of a regular expression is a number that is written in the query")
+        raise PlanError(f"the {name} of a regular expression must be a constant number")
     return int(given.name)
 
 
 def _from_the_first(node: Any) -> None:
     """Raises PlanError if the search does not begin at the first character."""
     if _whole(node, "position", 1) != 1:
-        raise PlanError("a regular expression is looked for from the first character on", hint="use SUBSTRING")
+        raise PlanError("a regular expression always starts at the first character", hint="use SUBSTRING")
 
 
 def _replaced(node: Any, dialect: str) -> Any:
@@ -100,7 +100,7 @@ def _replaced(node: Any, dialect: str) -> Any:
     first &= "g" not in node.text("modifiers")
     which = _whole(node, "occurrence", 1 if first else 0)
     if which > 1:
-        raise PlanError("REGEXP_REPLACE replaces all matches, or the first one", hint=f"not number {which}")
+        raise PlanError("REGEXP_REPLACE replaces either all matches or the first one", hint=f"not number {which}")
     new = node.args.get("replacement") or exp.Literal.string("")
     text = _text(new)
     if text is not None:
@@ -115,7 +115,7 @@ def _in_java(text: str) -> str:
     while at < len(text):
         part = _GROUP.match(text, at)
         if part is None:
-            message = f"REGEXP_REPLACE: the replacement {text!r} has a backslash before what is no group"
+            message = f"REGEXP_REPLACE: the replacement {text!r} has a backslash that is not followed by a group"
             raise PlanError(message, hint="\\1 to \\9 are the groups; a backslash is written twice")
         at = part.end()
         plain = part[4] or ""
@@ -155,7 +155,7 @@ _OF_LIKE = {"%": ".*", "_": ".", ".": r"\.", "^": r"\^", "$": r"\$"}
 def _extracted(node: Any, dialect: str) -> Any:
     if isinstance(node.args.get("group"), exp.Array):
         hint = "write a struct of calls, one for each group"
-        raise PlanError("REGEXP_EXTRACT with names of groups is not built", hint=hint)
+        raise PlanError("REGEXP_EXTRACT with names of groups is not supported", hint=hint)
     _from_the_first(node)
     inner = "e" in node.text("parameters")
     pattern = _pattern(node, dialect, _options(node, "parameters", "e"))
@@ -173,7 +173,9 @@ def _extracted(node: Any, dialect: str) -> Any:
 def _placed(node: Any, dialect: str) -> Any:
     _from_the_first(node)
     if _whole(node, "occurrence", 1) != 1 or _whole(node, "option", 0) or _whole(node, "group", 0):
-        raise PlanError("REGEXP_INSTR is the place where the first match begins", hint="leave the other arguments out")
+        raise PlanError(
+            "REGEXP_INSTR supports only the position of the first match", hint="leave the other arguments out"
+        )
     return call("REGEXP_INSTR", node.this, _pattern(node, dialect, _options(node, "parameters")))
 
 

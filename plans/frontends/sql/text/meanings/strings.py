@@ -85,7 +85,7 @@ def _placed(node: Any, dialect: str) -> Any:
     if dialect not in (*POSTGRES, "snowflake"):
         return None
     if isinstance(node.args.get("zero_based"), exp.Expression):
-        raise PlanError("ARRAY_POSITION from a place on is not supported", hint="search a part of the array")
+        raise PlanError("ARRAY_POSITION with a start position is not supported", hint="search in a slice of the array")
     zero = exp.Literal.number(0)
     found = call("NULLIF", call("ARRAY_POSITION", node.this, node.expression), zero)
     return found if dialect != "snowflake" else exp.paren(exp.Sub(this=found, expression=exp.Literal.number(1)))
@@ -99,7 +99,7 @@ def _sliced(node: Any, dialect: str) -> Any:
     try:
         first, last = (int(one.sql()) for one in ends)
     except (AttributeError, ValueError):
-        raise PlanError("ARRAY_SLICE takes constant places", hint="write them: ARRAY_SLICE(tags, 0, 2)") from None
+        raise PlanError("ARRAY_SLICE takes constant positions", hint="write them: ARRAY_SLICE(tags, 0, 2)") from None
     first, last = first + (first >= 0), last + (last >= 0) if dialect == "bigquery" else last - (last < 0)
     return call("LIST_SLICE", node.this, *(exp.Literal.number(one) for one in (first, last)))
 

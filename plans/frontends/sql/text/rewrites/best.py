@@ -38,7 +38,7 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
             around.replace(placed(made, extent(around)))
             continue
         if node.args.get("count") is not None and not whole:
-            message = f"{spelling(text, node)} takes the number of values as a whole number, 1 or more"
+            message = f"{spelling(text, node)} takes a constant number of values, 1 or more"
             hint = "write the number itself, or GREATEST inside of it for the larger of two columns"
             raise PlanError(message, hint=hint, position=place_of(text, node), text=text)
         if count is None or not whole:
@@ -75,9 +75,12 @@ def _pick_first(node: Any, text: str) -> None:
     """
     value = node.this.this
     if isinstance(value, exp.Distinct) and any([one.this] != value.expressions for one in node.this.expressions):
-        word, hint = node.sql_name(), "leave DISTINCT out: it reads one value"
+        word, hint = node.sql_name(), "leave DISTINCT out: it has no effect"
         raise PlanError(
-            f"with DISTINCT, {word} is ordered by its argument", hint=hint, position=place_of(text, node), text=text
+            f"with DISTINCT, {word} must be ordered by its argument",
+            hint=hint,
+            position=place_of(text, node),
+            text=text,
         )
     whole = node.parent if isinstance(node.parent, (exp.IgnoreNulls, exp.RespectNulls)) else node
     around = whole.parent if isinstance(whole.parent, exp.Filter) else whole

@@ -47,7 +47,7 @@ def from_clickhouse(tree: Any, dialect: str, text: str) -> Any:
         return tree
     final = tree.find(exp.Final)
     if final is not None:
-        hint = "leave it out: declare the key of the table, and insert and delete rows by it"
+        hint = "leave it out: declare the key of the table, and insert and delete its rows"
         raise PlanError("FINAL is not supported", hint=hint, position=place_of(text, final), text=text)
     for node in nodes(tree, exp.PreWhere):
         node.parent.where(node.this.copy(), copy=False)
@@ -128,7 +128,9 @@ def _converted(node: Any) -> Any:
 
 def _case(given: list[Any]) -> Any:
     if len(given) % 2 == 0:
-        raise PlanError("multiIf takes conditions and values by turns, and one more value", hint="add the last one")
+        raise PlanError(
+            "multiIf takes conditions and values in turn, and one more value at the end", hint="add the last one"
+        )
     made = exp.Case(default=given[-1].copy())
     for condition, value in zip(given[:-1:2], given[1::2], strict=True):
         made.append("ifs", exp.If(this=condition.copy(), true=value.copy()))
@@ -218,7 +220,7 @@ def _extracted(type_: str) -> Callable[[list[Any]], Any]:
 
     def constant(given: list[Any]) -> Any:
         if any(not isinstance(one, exp.Literal) for one in given[1:]):
-            raise PlanError("the path of JSON is no constant", hint="write the names and places themselves")
+            raise PlanError("the path of JSON is not a constant", hint="write the names and positions as constants")
         return made(given)
 
     return constant

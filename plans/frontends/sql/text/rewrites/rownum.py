@@ -16,7 +16,7 @@ from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.place import extent, place_of, placed
 
 _MIRRORED: dict[Any, Any] = {exp.GTE: exp.LTE, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.LT: exp.GT}
-_HINT = "write WHERE ROWNUM <= 10, or FETCH FIRST 10 ROWS ONLY behind ORDER BY"
+_HINT = "write WHERE ROWNUM <= 10, or FETCH FIRST 10 ROWS ONLY after ORDER BY"
 _AROUND = ("distinct", "group", "having", "order", "limit", "offset")
 
 
@@ -34,8 +34,8 @@ def with_limits(tree: Any, dialect: str, text: str) -> Any:
             continue
         aggregated = any(item.find(exp.AggFunc, exp.Window) for item in node.expressions)
         if aggregated or any(node.args.get(name) for name in _AROUND):
-            hint = "put the query into FROM, and write WHERE ROWNUM <= 10 around it"
-            message = "ROWNUM beside GROUP BY, ORDER BY, DISTINCT, aggregates or LIMIT is not supported"
+            hint = "put the query into FROM, and write WHERE ROWNUM <= 10 in the outer query"
+            message = "ROWNUM together with GROUP BY, ORDER BY, DISTINCT, aggregates or LIMIT is not supported"
             raise PlanError(message, hint=hint, position=place_of(text, found[0]), text=text)
         count = min(bounds[id(part)] or 0 for part in found)
         limit = placed(exp.Limit(expression=exp.Literal.number(count)), place)
@@ -43,7 +43,7 @@ def with_limits(tree: Any, dialect: str, text: str) -> Any:
         inner = _ordered_input(node)
         if inner is not None and others:
             hint = "put the other conditions into the query in FROM"
-            message = "conditions beside ROWNUM, around a query with ORDER BY, are not supported"
+            message = "other conditions together with ROWNUM over a query with ORDER BY are not supported"
             raise PlanError(message, hint=hint, position=place_of(text, others[0]), text=text)
         where.meta["span"] = place
         where.set("this", exp.and_(*others, copy=False) if others else None)
