@@ -69,8 +69,8 @@ def _mark(over: Over, kind: Kind) -> tuple[Over, str]:
     types = {column.name: column.type for column in columns}
     keys = dict.fromkeys(said[name] for name in (*over.keys, value, *([where] if where is not None else [])))
     order = tuple(replace(by, column=said[by.column]) for by in over.order)
-    beside = WindowFunction(near, types[value], "lead" if last else "lag", (said[value],), count=1)
-    rows = Over(given, tuple(keys), order, (beside,))
+    neighbour = WindowFunction(near, types[value], "lead" if last else "lag", (said[value],), count=1)
+    rows = Over(given, tuple(keys), order, (neighbour,))
     source = Source("rows", Table("rows", tuple(Column(c.name, c.type) for c in rows.columns)), input=rows)
     there = [call("not", call("isnull", source.qualified(said[value])))]
     there += [source.qualified(said[where])] if where is not None else []

@@ -279,13 +279,13 @@ def _is_best(query: Query, side: _Side, stages: Stages) -> bool:
 def _kept(query: Query, edge: _Edge, side: _Side, parts: Iterable[Expr]) -> str:
     """Returns how the rows of a side are stored: one by one if the result distinguishes them."""
     keys = [key.of[edge.sides.index(side)] for key in edge.keys]
-    told = [part for part in parts if edge.side_of(part) is side and part not in keys]
-    if not told:
+    distinguished = [part for part in parts if edge.side_of(part) is side and part not in keys]
+    if not distinguished:
         return SUMS
     if side is edge.bands and edge.low and edge.high and not edge.either and one_word(edge.point.type):
         return ROWS  # a point lies in few bands with two ends
     bounds = {edge.point, *(bound.expr for bound in edge.bounds)}
-    single = _covers(query, side, [*told, *keys]) or any(part in bounds for part in told)
+    single = _covers(query, side, [*distinguished, *keys]) or any(part in bounds for part in distinguished)
     return ROWS if single else GROUPS
 
 

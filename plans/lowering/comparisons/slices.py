@@ -39,8 +39,8 @@ class _Running:
     """A correlated sum: of ``rows``, for each row of ``outer``, which has the values of the outer query.
 
     ``keys`` are pairs of equal expressions, of ``outer`` and of ``rows``; the last pair is the compared one.
-    ``comparison`` compares the value of ``rows`` with that of ``outer``. ``around`` maps the columns of ``outer`` to
-    expressions of the query.
+    ``comparison`` compares the value of ``rows`` with that of ``outer``. ``outer_exprs`` maps the columns of ``outer``
+    to expressions of the query.
     """
 
     rows: Query
@@ -48,7 +48,7 @@ class _Running:
     keys: tuple[tuple[Expr, Expr], ...]
     comparison: str
     total: Aggregate
-    around: dict[Expr, Expr]
+    outer_exprs: dict[Expr, Expr]
 
     @property
     def at(self) -> str:
@@ -106,7 +106,7 @@ def _of_condition(query: Query, part: Expr, sides: Sequence[Expr], comparison: s
     value = query.source(next(iter(read)))
     parts = tuple(p for one in query.conditions for p in one.conjuncts() if p is not part)
     rest = replace(query, conditions=parts, sources=tuple(one for one in query.sources if one is not value))
-    known = _told(total, value)
+    known = _correlated_sum(total, value)
     if known is None or _is_read(rest, value):
         return None
     running, zero = known
@@ -115,12 +115,12 @@ def _of_condition(query: Query, part: Expr, sides: Sequence[Expr], comparison: s
         if difference is None:
             return None
         running, bound = difference, lit(0, "int64")
-    beside = [query.source(alias) for alias in sorted(bounding)]
-    bounds = _bounds(running, bound, beside)
+    bound_sources = [query.source(alias) for alias in sorted(bounding)]
+    bounds = _bounds(running, bound, bound_sources)
     scales = exact_scale(running.total.type), exact_scale(bound.type)
     if bounds is None or scales[0] is None or scales[1] is None or abs(scales[0] - scales[1]) > ONE_WORD_DIGITS:
         return None
-    for one in beside:
+    for one in bound_sources:
         less = replace(rest, sources=tuple(source for source in rest.sources if source is not one))
         rest = rest if _is_read(less, one) else less
     rule = Slice(running.sum, _BOUND, comparison, running.comparison in ("le", "ge"), zero)
@@ -128,7 +128,7 @@ def _of_condition(query: Query, part: Expr, sides: Sequence[Expr], comparison: s
     made = Sliced(SetOperation((_values(running, bounds, zero), bounds), _BOTH), names[:-1], (at,), rule)
     source = Source(value.alias, Table(value.alias, made.columns), input=made)
     equal = "nseq" if zero else "eq"
-    ties = [call(equal, running.around[mine], source.qualified(name)) for name, mine in running.named(0)]
+    ties = [call(equal, running.outer_exprs[mine], source.qualified(name)) for name, mine in running.named(0)]
     return replace(rest, sources=(*rest.sources, source), conditions=(*parts, *ties))
 
 
@@ -140,7 +140,7 @@ def _is_read(query: Query, source: Source) -> bool:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _told(total: Expr, value: Source) -> tuple[_Running, bool] | None:
+def _correlated_sum(total: Expr, value: Source) -> tuple[_Running, bool] | None:
     """Returns the correlated sum that is one side of a condition, and whether it is 0 for no rows. Returns None if the
     side is something else."""
     zero = False
@@ -197,17 +197,17 @@ def _running(value: Source) -> _Running | None:
     (total,) = group.aggregates
     if total.function not in ("sum", "count", "avg") or total.distinct:
         return None
-    values, around = dict(inner.outputs), {}
+    values, outer_exprs = dict(inner.outputs), {}
     for _, theirs, mine in keys:
         key = shown[split(str(mine.value))[1]] if mine.op == "col" else mine
-        around[values.get(str(key.value), key)] = theirs
+        outer_exprs[values.get(str(key.value), key)] = theirs
     tied = [part for one in inner.conditions for part in one.conjuncts() if outer.alias in aliases_of(part)]
     pairs, comparison = _pairs(tied, outer)
-    if comparison is None or {mine for mine, _ in pairs} != around.keys():
+    if comparison is None or {mine for mine, _ in pairs} != outer_exprs.keys():
         return None
     own = tuple(part for one in inner.conditions for part in one.conjuncts() if part not in tied)
     rows = replace(inner, sources=inner.sources[1:], conditions=own)
-    return _Running(rows, outer, tuple(pairs), comparison, total, around)
+    return _Running(rows, outer, tuple(pairs), comparison, total, outer_exprs)
 
 
 def _less_constant(running: _Running, bound: Expr) -> _Running | None:
@@ -258,13 +258,13 @@ def _pairs(tied: Iterable[Expr], outer: Source) -> tuple[list[tuple[Expr, Expr]]
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _bounds(running: _Running, bound: Expr, beside: Sequence[Source]) -> Query | None:
-    """Returns the bound of each partition as a query over the sources ``beside``. Returns None if one of them may have
+def _bounds(running: _Running, bound: Expr, bound_sources: Sequence[Source]) -> Query | None:
+    """Returns the bound of each partition as a query over ``bound_sources``. Returns None if one of them may have
     several rows for a partition."""
     outer, keys = running.outer, [mine for mine, _ in running.keys[:-1]]
-    names = {running.around[key]: key for key in keys}
+    names = {running.outer_exprs[key]: key for key in keys}
     sources = []
-    for one in beside:
+    for one in bound_sources:
         if one.group or not isinstance(one.input, Group):
             return None
         tied = crossing_keys(one.on, {one.alias})
@@ -277,7 +277,7 @@ def _bounds(running: _Running, bound: Expr, beside: Sequence[Source]) -> Query |
         else:
             return None
     if keys or not sources:
-        assert isinstance(outer.input, Query), "the values around are a query"
+        assert isinstance(outer.input, Query), "the outer values are a query"
         columns = {split(str(key.value))[1] for key in keys}
         outputs = tuple(output for output in outer.input.outputs if output[0] in columns or not keys)
         each = replace(outer.input, outputs=outputs)
@@ -285,7 +285,7 @@ def _bounds(running: _Running, bound: Expr, beside: Sequence[Source]) -> Query |
     none = (running.at, cast(NULL, running.keys[-1][0].type)), (running.sum, cast(NULL, running.total.type))
     shown = (*running.named(0)[:-1], *none, (_BOUND, bound))
     there = call("not", call("isnull", bound))
-    return Query(running.rows.text, tuple(sources), (there,), shown, bool(keys) or not beside)
+    return Query(running.rows.text, tuple(sources), (there,), shown, bool(keys) or not bound_sources)
 
 
 def _key(group: Group, mine: Expr) -> str:
@@ -308,8 +308,8 @@ def _values(running: _Running, bounds: Query, zero: bool) -> Query:
     )
     if not _same(running, zero):
         none = cast(NULL, running.summed.type)
-        around = Query(text, (running.outer,), (), (*running.named(0), (running.sum, none)), False)
-        rows = SetOperation((rows, around), _BOTH)
+        outer_rows = Query(text, (running.outer,), (), (*running.named(0), (running.sum, none)), False)
+        rows = SetOperation((rows, outer_rows), _BOTH)
     names = tuple(name for name, _ in named)
     total = Aggregate(running.sum, running.total.type, "sum", (running.sum,))
     keys = tuple((name, col(name, mine.type)) for name, mine in running.named(0))
@@ -323,15 +323,15 @@ def _same(running: _Running, zero: bool) -> bool:
     """Returns whether the outer values are those of the summed rows. NULLs may differ; they matter only if a sum of no
     rows is 0."""
     outer, rows = running.outer.input, running.rows
-    assert isinstance(outer, Query), "the values around are a query"
+    assert isinstance(outer, Query), "the outer values are a query"
     if len(outer.sources) != 1 or len(rows.sources) != 1 or outer.conditions or rows.conditions:
         return False
     (mine,), (theirs,) = outer.sources, rows.sources
     if mine.input is not None or theirs.input is not None or mine.table.name.lower() != theirs.table.name.lower():
         return False
     exprs = dict(outer.outputs)
-    for around, value in running.keys:
-        one = exprs[split(str(around.value))[1]]
+    for outer_value, value in running.keys:
+        one = exprs[split(str(outer_value.value))[1]]
         if one.op != "col" or value.op != "col" or split(one.value)[1] != split(value.value)[1]:
             return False
         if zero and not mine.table.required(split(one.value)[1]):
