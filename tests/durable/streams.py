@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import crown
 
 SCHEMA = {"r": {"a": "int64", "s": "string"}, "t": {"s": "string", "x": "float64", "day": "date"}}
@@ -15,6 +17,10 @@ QUERIES = {
     "join": "SELECT DISTINCT a, r.s AS s, x FROM r, t WHERE r.s = t.s AND x > 0.25",
     "projection": "SELECT DISTINCT a, day FROM r, t WHERE r.s = t.s",
     "groups": "SELECT r.s AS s, COUNT(*) AS n, SUM(x) AS total, MAX(day) AS day FROM r, t WHERE r.s = t.s GROUP BY r.s",
+    "call": (
+        "SELECT r.s AS s, day, SUM(a * (a - 2)) AS total, COUNT(*) AS n FROM r, t WHERE r.s = t.s AND t.s <> 's1' "
+        "GROUP BY r.s, day"
+    ),
     "bag": "SELECT s FROM r UNION ALL SELECT s FROM t WHERE x > 0.25",
     "outer": "SELECT a, x FROM r LEFT JOIN t ON r.s = t.s AND x > 0.5",
 }
@@ -39,6 +45,22 @@ def batch(seed: int, number: int) -> dict[str, list[dict[str, Any]]]:
         for _ in range(source.randrange(4))
     ]
     return {"r": r, "t": t} if source.random() < 0.8 else {"t": t}
+
+
+def tables(seed: int, number: int) -> dict[str, pa.Table]:
+    """The same batch in Arrow, with the types that the tables have."""
+    kinds = {"a": pa.int64(), "s": pa.string(), "x": pa.float64(), "day": pa.date32()}
+
+    def column(name: str, rows: list[dict[str, Any]]) -> pa.Array:
+        return pa.array([row[name] for row in rows], pa.string() if name == "day" else kinds[name]).cast(kinds[name])
+
+    return {
+        table: pa.table(
+            {name: column(name, rows) for name in SCHEMA[table]}
+            | {"_weight": pa.array([row["_weight"] for row in rows], pa.int64())}
+        )
+        for table, rows in batch(seed, number).items()
+    }
 
 
 def contents(view: crown.View) -> Counter[str]:

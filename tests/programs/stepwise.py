@@ -11,6 +11,7 @@ import pytest
 
 import crown
 from crown.errors import CrownError
+from crown.kernels import arena as A
 from crown.stages.joins.core import Join
 from tests.oracles import duck
 from tests.oracles.database import Database, to_arrow
@@ -84,6 +85,9 @@ class Stepwise:
         first, second = (view.stats() for view in (self.view, self.other))
         apart = dict.fromkeys(self.apart, 0)
         assert {**first, **apart} == {**second, **apart}
+        budget = self.view._engine.memory.budget
+        if budget.fixed:  # then the allowance of a part is never written again
+            assert all(part[A.H_BUDGET] == budget.words for part in self.view._engine.memory.parts)
         of = [view._engine.tallies for view in (self.view, self.other)]
         for number in range(len(first["stages"])):
             assert of[0].known(number) == of[1].known(number)
