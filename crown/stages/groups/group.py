@@ -182,8 +182,9 @@ class Groups(Stage):
                     self._help(batch, asked)
                 asked = self._advanced(batch)
         except BaseException:
-            self._multisets.take_back(batch.touched)
-            self.abandon(batch.touched)
+            if batch.state[kernels.S_STEP] != kernels.STORED:  # else there is nothing left to abandon
+                self._multisets.take_back(batch.touched)
+                self.abandon(batch.touched)
             raise
         empty = int(batch.state[kernels.S_AT])
         assert empty < 0, f"a group without rows is not empty: {self._named(batch.handles[empty])}"

@@ -216,23 +216,28 @@ class Run:
         self.expectation.apply(batch)
         self.after = self.expectation.result
 
+    def take_back(self) -> None:
+        """Applies the inverse of the batch, after which all is as before."""
+        assert self._found() == self.after
+        self._go_on({name: [(row, -weight) for row, weight in changes] for name, changes in self.batch.items()})
+        self.after = self.expectation.result
+
     def absent(self, name: str) -> Row:
-        """Returns a row that is neither in a table nor in the batch."""
-        known = {*self.copy[0][name], *(row for row, _ in self.batch[name])}
-        while True:
-            row = tuple(self._value(column.type) for column in self.database.schema[name].columns)
-            if row not in known:
-                return row
+        """Returns a row that is neither in a table nor in the batch, whichever of its columns are read."""
+        unknown = {"int64": -1, "string": "a tag that no row has"}
+        kinds = [column.type for column in self.database.schema[name].columns]
+        return tuple(unknown.get(kind, self._value(kind)) for kind in kinds)
 
     def enlarged(self, at: float) -> Batch:
-        """Returns the batch with large numbers, which are no keys, in the rows that it inserts behind a place."""
+        """Returns the batch with large numbers, which are no keys, in the rows that it inserts behind a place. Seven
+        times such a number is an int64."""
         found = {}
         for name, changes in self.batch.items():
             table, rows = self.database.schema[name], list(changes)
             large = [column.type == "int64" and bool(table.key) and column.name not in table.key
                      for column in table.columns]  # fmt: skip
             found[name] = [
-                (tuple(2**62 if far else value for far, value in zip(large, row, strict=True)), weight)
+                (tuple(2**60 if far else value for far, value in zip(large, row, strict=True)), weight)
                 if weight > 0 and i >= at * len(rows)
                 else (row, weight)
                 for i, (row, weight) in enumerate(rows)

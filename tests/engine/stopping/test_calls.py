@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from crown.errors import UnusableStateError
+from crown.stages.groups.group import Groups
+from crown.stages.kernels.groups import batch as group_batch
 from tests import campaign
 from tests.engine.stopping.calls import CALLS
-from tests.engine.stopping.stops import FAULTS_OF_CALLS, Fault, concerns, stopped
+from tests.engine.stopping.stops import FAULTS_OF_CALLS, Fault, Injected, concerns, stopped
 from tests.engine.stopping.subjects import Run, Subject
 
 GRID = [(subject, fault) for subject in CALLS for fault in FAULTS_OF_CALLS if concerns(fault, subject)]
@@ -37,3 +41,20 @@ def test_a_stopped_call_leaves_the_view_as_it_was_or_goes_on(subject: Subject, f
 def test_ten_thousand_stops(subject: Subject, fault: Fault, tmp_path: Path) -> None:
     times = campaign.rounds(TIMES)
     assert sum(stopped(subject, fault, times, tmp_path, campaign.first_seed()).values()) == times
+
+
+def test_groups_that_are_written_are_not_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception between the last kernel and the next line finds groups without rows deleted already."""
+    run = Run(next(subject for subject in CALLS if subject.name == "Q3"), 1, tmp_path)
+    run.view._engine.pipeline = None
+    advanced = Groups._advanced
+
+    def struck(self: Groups, batch: Any) -> int:
+        if advanced(self, batch) == group_batch.DONE:
+            raise Injected
+        raise AssertionError("nothing stops this batch")
+
+    monkeypatch.setattr(Groups, "_advanced", struck)
+    with pytest.raises(UnusableStateError):
+        run.view.apply(run.expectation.arrow(run.database.everything(-1)))
+    assert run.verify() == "lost"

@@ -40,7 +40,7 @@ or a decimal of two words that is its own code; a sum and an average of doubles.
 S_STEP, S_FOUND, S_GROUPS, S_FAR, S_BEFORE, S_AFTER, S_AT, S_COLUMN, S_DELTAS, S_END = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 """Words of a batch: the next step; rows whose groups are found, and groups; number of far doubles; of the only group, 1
 if its row is present before, and after; group and column with an error; delivered rows."""
-LOCATE, GATHER, CHECK, SHOW, DELIVER, STORE = 0, 1, 2, 3, 4, 5  # steps
+LOCATE, GATHER, CHECK, SHOW, DELIVER, STORE, STORED = 0, 1, 2, 3, 4, 5, 6  # steps
 DONE, BUDGET, ROOM, ADD, COUNTS, VALUES, REFUSED, LONG, STANDS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 """Results of ``change``: done; the budget is used up; there are more groups than room; Python must add; must check
 counts that are out of range; must pass columns; a value has no code; Python must pass decimals, of which one is not its
@@ -313,6 +313,7 @@ def advance(
         if pauses & PAUSE_STORE != 0:
             return STANDS
     _stored(arena, t, plan, identity, handles, groups, rows, state)
+    state[S_STEP] = STORED
     return DONE
 
 
