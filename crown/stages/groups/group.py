@@ -173,7 +173,6 @@ class Groups(Stage):
         """Adds events and returns the changed rows. ``sign`` -1 undoes a batch."""
         started, self.started = self.started, None
         batch, asked = (self._begun(nets, sign), None) if started is None else started(nets)
-        arena = self.parts[0]
         try:
             if asked is None:
                 asked = self._advanced(batch)
@@ -192,7 +191,7 @@ class Groups(Stage):
             self._far.free(batch.gone)
         if self._multisets.all:
             self._multisets.close()
-        arena[A.H_VERSION] += sign
+        self.parts[0][A.H_VERSION] += sign
         return self._changed(batch) if batch.changed is None else batch.changed
 
     def abandon(self, handles: np.ndarray) -> None:
