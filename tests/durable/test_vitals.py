@@ -100,45 +100,51 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 from crown.commands.main import main
-sys.exit(main(sys.argv[1:]))
+for words in sys.argv[1:]:
+    sys.stderr.write(f"{main(['top', *words.split()])}\\n")
 """
 
 
-def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", ALONE, "top", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def commands(folder: Path, *lines: str) -> tuple[str, str]:
+    """Returns what ``crown top`` prints to both streams for each of the lines, in one process that starts once.
+
+    The status of each line follows in the second stream.
+    """
+    words = [sys.executable, "-c", ALONE, *lines]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout, done.stderr
 
 
 def test_the_command_needs_no_spark(tmp_path: Path) -> None:
     with crown.open(QUERY, tmp_path / "kept", SCHEMA) as view:
         view.update({"orders": [(1, "a")]})
-        done = command(tmp_path, "kept", "--once", "--prometheus", "crown.prom")
-        assert (done.returncode, done.stderr) == (0, "")
-        title, line = done.stdout.splitlines()
+        (tmp_path / "job" / "crown").mkdir(parents=True)
+        shown, errors = commands(tmp_path, "kept --once --prometheus crown.prom", "kept --once --json", "job --once")
+        title, line, document = shown.splitlines()
         assert title == f"kept  {QUERY}"
         assert f"open in process {os.getpid()} (" in line
-        (told,) = map(json.loads, command(tmp_path, "kept", "--once", "--json").stdout.splitlines())
+        told = json.loads(document)
         assert (told["batches"], told["rows"], told["process"]) == (1, {"orders": 1}, os.getpid())
     lines = (tmp_path / "crown.prom").read_text().splitlines()
     assert 'crown_batches_total{folder="kept"} 1' in lines
     assert 'crown_batch_rows{folder="kept",table="orders"} 1' in lines
-    (tmp_path / "job" / "crown").mkdir(parents=True)
-    done = command(tmp_path, "job", "--once")
-    assert done.returncode == 2
-    assert "pip install 'crown-ivm[spark]'" in done.stderr
+    first, second, *refused, last = errors.splitlines()
+    assert (first, second, last) == ("0", "0", "2")
+    assert "pip install 'crown-ivm[spark]'" in "\n".join(refused)
 
 
 def test_a_folder_with_nothing_to_look_at_is_said_without_spark(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "other" / "src").mkdir(parents=True)
     (tmp_path / "file").write_text("x")
-    for folder in ("mistyped", "empty", "other", "file"):
-        done = command(tmp_path, folder, "--once")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == (
-            f"crown: {tmp_path / folder} holds no view, database, pipeline or stream: give the folder of crown.open or "
-            "crown.open_database, the storage of a pipeline that has run, or the checkpoint of a job\n"
-        )
+    folders = ("mistyped", "empty", "other", "file")
+    shown, errors = commands(tmp_path, *(f"{folder} --once" for folder in folders))
+    assert shown == ""
+    assert errors == "".join(
+        f"crown: {tmp_path / folder} holds no view, database, pipeline or stream: give the folder of crown.open or "
+        "crown.open_database, the storage of a pipeline that has run, or the checkpoint of a job\n2\n"
+        for folder in folders
+    )
 
 
 def test_it_goes_on_until_it_is_interrupted(tmp_path: Path) -> None:
