@@ -216,10 +216,11 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     """Returns the workload over ``data`` (see ``datasets``).
 
     ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``shuffled`` edges, not in file order;
-    ``window``; ``laps`` (how often the window passes over the graph); ``keep`` (share of the edges that the filter
-    keeps, instead of its published constant); ``span`` and ``steps`` of the λ stream; ``arrived`` (share of the edges
-    that are inserted, none of which is deleted, instead of a window); ``persons`` of generated SNB data; ``events`` of
-    the shop and of Nexmark; ``rows`` of each relation of the star of six, and of the window of rows in order;
+    ``window``, a share of the graph or of the orders; ``laps`` (how often the window passes over the graph);
+    ``keep`` (share of the edges that the filter keeps, instead of its published constant); ``span`` and ``steps``
+    of the λ stream; ``arrived`` (share of the edges that are inserted, none of which is deleted, instead of a
+    window); ``persons`` of generated SNB data; ``events`` of the shop and of Nexmark; ``rows`` of each relation of
+    the star of six, and of the window of rows in order;
     ``prefix`` (updates; by default the workload's, 0 for all).
 
     Deterministic.
@@ -266,7 +267,7 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     elif workload.kind == "cofactors":
         stream = cofactors.stream(options.get("rows", 20_000), options.get("seed", 7))
     else:
-        stream = tpch.stream(Path(options["tpch"]), schema)
+        stream = tpch.stream(Path(options["tpch"]), schema, float(options.get("window", WINDOW)))
     prefix = int(options.get("prefix", workload.prefix))
     if prefix:
         stream = stream.head(prefix)

@@ -74,7 +74,8 @@ def _measured(cell: Cell, scale: str, folder: Path, expected: dict[str, dict[str
     try:
         options = dict(cell["options"])
         if WORKLOADS[cell["workload"]].kind == "tpch":
-            options["tpch"] = str(tpch.prepare(folder / "data", TPCH_SCALE[scale]))
+            factor = float(options.get("scale_factor", TPCH_SCALE[scale]))
+            options["tpch"] = str(tpch.prepare(folder / "data", factor))
         if WORKLOADS[cell["workload"]].kind == "tpcds":
             options["tpcds_scale"] = TPCDS_SCALE[scale]
             python = interpreter("duckdb_extension_tpcds", "tpcds")

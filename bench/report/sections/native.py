@@ -17,7 +17,7 @@ def beside(cells: Sequence[Cell]) -> Table:
     rows = []
     for cell in cells:
         ours = cell["engine"].startswith("crown")
-        same = [c for c in cells if (c["workload"], c["batch_rows"]) == (cell["workload"], cell["batch_rows"])]
+        same = [c for c in cells if (c["title"], c["batch_rows"]) == (cell["title"], cell["batch_rows"])]
         first = next((c for c in same if c["engine"].startswith("crown") and c["mode"] == "delta"), {})
         arrow = next((c for c in same if c["engine"] == "crown" and c["mode"] == "arrow"), {})
         rows.append(
