@@ -165,7 +165,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         self, pipeline: Pipeline, given: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None] | None
     ) -> list[Any]:
         """Returns what is delivered of a batch that a pipeline has done, and lets it stand."""
-        self.base_tables.let_through()
+        self.base_tables.record_complete()
         if pipeline.linear:
             pipeline.tally(self.tallies)
         self._torn = False

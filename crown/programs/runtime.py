@@ -40,7 +40,7 @@ from crown.stages.running.shifts import Shifts
 from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
 from crown.stages.tables.base_tables import BaseTables
-from crown.stages.tables.join_as_table import stored_whole
+from crown.stages.tables.join_as_table import fully_stored
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import with_room
 from crown.store.memory import numbers
@@ -102,7 +102,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             asked = {name: of for name, of in self._used.items() if not self.wires[name].read_again}
             for made in self.stages:
                 if isinstance(made, Join):
-                    self.base_tables.ask(stored_whole(made, asked))
+                    self.base_tables.use_joins(fully_stored(made, asked))
         self._sources = [tuple(key_of(source) for source in stage.inputs) for stage in self.stages]
         self._interns = any(uses_dictionary(column.type) for wire in self.wires.values() for column in wire.columns)
         self._resting = [not (isinstance(stage, Groups) and stage.stage.whole) for stage in self.stages]

@@ -20,7 +20,7 @@ from crown.kernels import arena as A
 from crown.programs.database_engine import DatabaseEngine
 from crown.programs.program import ProgramEngine
 from crown.programs.runtime import ProgramRuntime
-from crown.stages.state.memory import ProgramMemory, layout_words, limits_of, own_words, parts_of_program
+from crown.stages.state.memory import ProgramMemory, layout_words, limits_of, parts_of_program, parts_with_own_words
 from crown.stages.state.saving import KIND
 from crown.store import words_file
 from plans.errors import PlanError
@@ -112,7 +112,7 @@ def _load(
                 words_file.fill(file, parts, header["crc32"], path)
             else:
                 words_file.map_over(file, parts, path)
-            others = own_words(program, threads)
+            others = parts_with_own_words(program, threads)
             for number, (part, n) in enumerate(zip(memory.parts, words, strict=True)):
                 _check_part(part, n, None if number in others else layout, path)
             memory.limit(words)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from crown.stages.joins.core import Join
 from crown.stages.joins.cyclic import CyclicCount
-from crown.stages.linear import Linear, tells_apart
+from crown.stages.linear import Linear, keeps_distinct
 from crown.stages.over.feeds import over_feeds
 from crown.stages.protocol import Stage
 from crown.stages.state.memory import ProgramMemory
@@ -28,7 +28,7 @@ def stage_of(
     if isinstance(stage, LinearStage):
         sources = [wires[key_of(term.source)].columns for term in stage.terms]
         net = not wires[key_of(stage.terms[0].source)].may_repeat if sources else False
-        return Linear(stage, sources, memory.dictionary, may_repeat or (net and tells_apart(stage, sources[0])))
+        return Linear(stage, sources, memory.dictionary, may_repeat or (net and keeps_distinct(stage, sources[0])))
     if isinstance(stage, JoinStage):
         if stage.plan.count is not None:
             return CyclicCount(stage, wires, memory, first)

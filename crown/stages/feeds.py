@@ -47,7 +47,7 @@ class Reader:
         outputs = [o if o.expr.op != EXPLODE or self._exploded is None else self._exploded for o in feed.columns]
         self._projection = Projection(outputs, {column.name: column.type for column in source}, self._given)
         self._passes = feed.where is None and self._projection.passes and self._exploded is None  # without decoding
-        self._words = [self._given[of][0] for of in self._projection.plain.values()]
+        self._words = [self._given[column][0] for column in self._projection.plain.values()]
         self.places = {name: at for name, (at, _) in self._projection.places.items()} if self._passes else None
         self.keeps_apart = self._passes and set(self._words) == set(range(len(source)))
 
@@ -55,21 +55,21 @@ class Reader:
         """Returns how a kernel makes these columns of the rows that enter, or why it cannot."""
         where, projection = self.feed.where, self._projection
         if self.feed.weight != 1 or self._exploded is not None:
-            return "rows are taken several times"
+            return "rows are read several times"
         exprs = {output.name: output.expr for output in self.feed.columns}
-        parts = ([] if where is None else [where]) + [exprs[name] for name, _, _ in projection.computed]
-        other = next((part for part in parts if not is_native(part)), None)
-        if other is not None or projection.computed:
-            return f"{other or parts[-1]} has no native form"
-        made = [name for name in projection.fast if name in names]
-        program = native((*([] if where is None else [where]), *(exprs[name] for name in made)))
+        exprs_read = ([] if where is None else [where]) + [exprs[name] for name, _, _ in projection.computed]
+        unsupported = next((part for part in exprs_read if not is_native(part)), None)
+        if unsupported is not None or projection.computed:
+            return f"{unsupported or exprs_read[-1]} has no native form"
+        evaluated = [name for name in projection.fast if name in names]
+        program = native((*([] if where is None else [where]), *(exprs[name] for name in evaluated)))
         assert program is not None, "each of them has a native form"
-        at, places = -1, dict[str, int]()
+        place, places = -1, dict[str, int]()
         if where is not None:
-            at -= 1
-        for name in made:
-            places[name] = at
-            at -= 2 if is_wide(exprs[name].type) else 1
+            place -= 1
+        for name in evaluated:
+            places[name] = place
+            place -= 2 if is_wide(exprs[name].type) else 1
         columns = tuple(places[n] if n in places else self._given[projection.plain[n]][0] for n in names)
         wide = frozenset(i for i, n in enumerate(names) if n in places and is_wide(exprs[n].type))
         if not program.types:

@@ -16,7 +16,7 @@ from plans.programs.stages import LinearStage
 from plans.schema import Column
 
 
-def tells_apart(stage: LinearStage, source: Sequence[Column]) -> bool:
+def keeps_distinct(stage: LinearStage, source: Sequence[Column]) -> bool:
     """Returns True if different rows of the only term stay different and single, so that the image of a net is a
     net."""
     if len(stage.terms) != 1 or abs(stage.terms[0].weight) != 1:
@@ -51,7 +51,7 @@ class Linear(Stage):
     def fed(self) -> Fed | str:
         """Returns how a kernel makes its rows, or why it cannot."""
         if len(self._readers) != 1 or not self._netted:
-            return "several inputs are added up, or rows are netted"
+            return "several inputs are added, or equal rows are summed"
         return self._readers[0].fed([column.name for column in self.columns])
 
     def apply(self, nets: Sequence[Zset]) -> Zset:

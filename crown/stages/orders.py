@@ -29,17 +29,17 @@ def order_words(columns: Sequence[Column], order: Sequence[Order], keys: Sequenc
     """Returns an order of rows for kernels (see ``crown.stages.kernels.trees.ordered``): the columns of ``order``, then
     every other column except the ``keys``, ascending, NULLs first."""
     place = {column.name: i for i, column in enumerate(columns)}
-    said = [(place[one.column], one.falling, one.nulls_last) for one in order]
-    known = {*keys, *(at for at, _, _ in said)}
-    said += [(at, False, False) for at in range(len(columns)) if at not in known]
-    words = [[at, order_of(columns[at].type), falling, last] for at, falling, last in said]
+    sorted_by = [(place[key.column], key.falling, key.nulls_last) for key in order]
+    listed = {*keys, *(position for position, _, _ in sorted_by)}
+    sorted_by += [(position, False, False) for position in range(len(columns)) if position not in listed]
+    words = [[position, order_of(columns[position].type), falling, last] for position, falling, last in sorted_by]
     return np.array(words, np.int64).reshape(-1)
 
 
-def ordered(codes: np.ndarray, type_: str, falling: bool) -> np.ndarray:
+def ordered(codes: np.ndarray, type_: str, descending: bool) -> np.ndarray:
     """Returns integers in the same order as the values of numbers of one word, dates and times."""
     keys = codes ^ ((codes >> 63) & _BITS) if order_of(type_) == orders.BY_FLOAT else codes
-    return ~keys if falling else keys
+    return ~keys if descending else keys
 
 
 def worths(codes: np.ndarray, type_: str, function: str) -> np.ndarray:

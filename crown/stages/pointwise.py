@@ -99,7 +99,7 @@ class Pointwise(Stage):
     @override
     def check_invariants(self) -> None:
         for _, counts in self._counts.scan():
-            assert (counts >= 0).all(), "a row is in a leaf less than no times"
+            assert (counts >= 0).all(), "a row has a negative count in a leaf"
             assert counts.any(axis=1).all(), "a row that is in no leaf has a record"
 
     def check_counts(self, stages: Sequence[Stage]) -> None:
@@ -108,19 +108,19 @@ class Pointwise(Stage):
         below = [stages[source] for source in self.inputs if isinstance(source, int)]
         if len(below) < len(self.inputs) or not all(stage.parts for stage in below):
             return
-        found: Counter[tuple[int, ...]] = Counter()
+        expected: Counter[tuple[int, ...]] = Counter()
         for leaf, (reader, stage) in enumerate(zip(self._readers, below, strict=True)):
             for net in map(reader.zset, stage.scan()):
                 for row, weight in zip(net.rows.tolist(), net.weights.tolist(), strict=True):
-                    found[leaf, *row] += weight
-        kept = {
+                    expected[leaf, *row] += weight
+        stored = {
             (leaf, *row): count
             for rows, counts in self._counts.scan()
-            for row, of in zip(rows.tolist(), counts.tolist(), strict=True)
-            for leaf, count in enumerate(of)
+            for row, leaf_counts in zip(rows.tolist(), counts.tolist(), strict=True)
+            for leaf, count in enumerate(leaf_counts)
             if count
         }
-        assert kept == found, "a row is not as often in a leaf as it is counted"
+        assert stored == expected, "a row is not as often in a leaf as it is counted"
 
     def stats(self) -> dict[str, Any]:
         """Returns the number of rows that occur in some leaf."""

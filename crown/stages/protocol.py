@@ -49,15 +49,15 @@ class Part:
                 new_table(arena, int(table_at(table)))
             return True
         if not A.is_arena(arena):
-            raise SnapshotError("this is not the complete state of a stage")
+            raise SnapshotError("the state of a stage is incomplete")
         return False
 
-    def each(self, n: int, step: Callable[[int], int], back: Callable[[int], object], done: int = 0) -> None:
+    def run_rows(self, n: int, step: Callable[[int], int], back: Callable[[int], object], done: int = 0) -> None:
         """Calls the kernel ``step`` until all ``n`` rows are done. It receives the number of done rows and returns the
         new one.
 
         If an error stops it, ``back`` is called with the number of done rows, to undo them. Raises the errors of
-        ``insist``.
+        ``run_until_done``.
         """
 
         def work() -> bool:
@@ -66,14 +66,14 @@ class Part:
             return done == n
 
         try:
-            self.insist(work)
+            self.run_until_done(work)
         except BaseException:
             with self.budget.lifted():
                 back(done)
             raise
 
-    def insist(self, work: Callable[[], bool], expected: int = 0) -> None:
-        """Calls ``work``, a kernel that stops when the budget is used up, until it returns True.
+    def run_until_done(self, step: Callable[[], bool], expected: int = 0) -> None:
+        """Calls ``step``, a kernel that stops when the budget is used up, until it returns True.
 
         ``expected``: words that the kernel may use before it checks its budget. Raises MemoryBudgetError if the budget
         allows no more, and UnusableStateError if the arena was full within a tuple.
@@ -82,14 +82,14 @@ class Part:
             self.budget.allow(self.number, expected)
         while True:
             try:
-                if work():
+                if step():
                     return
             except MemoryError as error:
-                raise UnusableStateError(f"{error}: how far the batch got is not known") from error
+                raise UnusableStateError(f"{error}: the batch was applied in part") from error
             if not self.budget.extend(self.number, expected):
                 raise self.budget.refusal()
 
-    def whole(
+    def run_atomically(
         self,
         net: Zset,
         work: Callable[[Zset, np.ndarray], Done],
@@ -127,10 +127,10 @@ class Part:
     ) -> MissingDeleteError:
         """Returns the error for a batch that deletes more copies of a row (int64[columns], codes) than are present."""
         values = named_values(row, columns, self.dictionary.extern)
-        what = "1 copy" if copies == 1 else f"{copies} copies"
+        deleted = "1 copy" if copies == 1 else f"{copies} copies"
         return MissingDeleteError(
-            f"relation {relation!r}: the batch deletes {what} of {values}, more than there are; nothing was applied. "
-            'Name the row as it was inserted, or use on_missing="ignore" to have such deletes counted'
+            f"relation {relation!r}: the batch deletes {deleted} of {values}, more than there are; nothing was "
+            'applied. Name the row as it was inserted, or use on_missing="ignore" to count such deletes'
         )
 
 

@@ -34,17 +34,17 @@ class Top(InOrder, Stage):
         self.parts: tuple[np.ndarray, ...] = (part.arena,)
         self._part = part
         self._reader = Reader(stage.feed, source, part.dictionary)
-        self._all = self._reader.columns
-        self._width = len(self._all)
-        self.columns = self._all[: self._width - stage.hidden]
-        place = {column.name: i for i, column in enumerate(self._all)}
+        self._stored_columns = self._reader.columns
+        self._width = len(self._stored_columns)
+        self.columns = self._stored_columns[: self._width - stage.hidden]
+        place = {column.name: i for i, column in enumerate(self._stored_columns)}
         keyed = [place[name] for name in stage.keys]
         self._trees = Partitions(
             part,
             int(table_at(0)),
-            [column.type for column in self._all],
+            [column.type for column in self._stored_columns],
             keyed,
-            order_words(self._all, stage.order, keyed),
+            order_words(self._stored_columns, stage.order, keyed),
         )
         self._end = stage.offset + stage.limit
         part.open(1)
@@ -58,7 +58,7 @@ class Top(InOrder, Stage):
         Raises MemoryBudgetError, and ChangeError for a delete of an absent row.
         """
         net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
-        return self._part.whole(net, self._changed, self._changed)
+        return self._part.run_atomically(net, self._changed, self._changed)
 
     def _changed(self, net: Zset, done: np.ndarray) -> Zset:
         """Adds rows. Returns the changes of the windows."""
@@ -75,13 +75,13 @@ class Top(InOrder, Stage):
                 changes, *part.dictionary.memory, trees.path, self.stage.offset, self._end, rows, weights, done,
             )  # fmt: skip
             if found == kernels.ABSENT:
-                raise ChangeError("a batch deletes a row of ORDER BY ... LIMIT that is not there")
+                raise ChangeError("a batch deletes a row that ORDER BY ... LIMIT does not have")
             return bool(found == kernels.DONE)
 
-        part.insist(work)
-        return self._shown(Zset(rows[: int(done[1])], weights[: int(done[1])])).net()
+        part.run_until_done(work)
+        return self._visible(Zset(rows[: int(done[1])], weights[: int(done[1])])).net()
 
-    def _shown(self, rows: Zset) -> Zset:
+    def _visible(self, rows: Zset) -> Zset:
         return rows.project(range(len(self.columns)))
 
     # Reading
@@ -91,7 +91,7 @@ class Top(InOrder, Stage):
         """Yields the rows in order, group by group. O(1) per row, and O(log n) per group."""
         for handles in self._trees.blocks():
             for rows in self._trees.rows(handles, self.stage.offset, self._end):
-                yield self._shown(rows)
+                yield self._visible(rows)
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row. O(log n), or O(result) if the order has hidden columns."""

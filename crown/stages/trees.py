@@ -182,7 +182,7 @@ class Trees:
             self.part.arena, self.k, self.spec, self.strides(1), self.shape, self.session, handles,
             *self.part.dictionary.memory, self.path, out,
         )  # fmt: skip
-        assert (out >= 0).all(), "rows are not in order, or their sums are not theirs"
+        assert (out >= 0).all(), "the rows are not in order, or have wrong sums"
         return out
 
 
@@ -208,12 +208,12 @@ class OrderedRows:
         taken = np.zeros(n, np.int64)
 
         def back(number: int, done: int) -> None:
-            for other in range(number + 1):
-                these = np.where(np.arange(n) < done, -taken, 0) if other == number else -taken
-                self._part.each(n, self._step(other, keys, these, np.zeros_like(taken)), lambda _: None)
+            for tree in range(number + 1):
+                inverse = np.where(np.arange(n) < done, -taken, 0) if tree == number else -taken
+                self._part.run_rows(n, self._step(tree, keys, inverse, np.zeros_like(taken)), lambda _: None)
 
         for number in range(len(self.trees) if n else 0):
-            self._part.each(n, self._step(number, keys, weights, taken), partial(back, number))
+            self._part.run_rows(n, self._step(number, keys, weights, taken), partial(back, number))
         return taken
 
     def _step(self, number: int, keys: np.ndarray, weights: np.ndarray, taken: np.ndarray) -> Callable[[int], int]:
@@ -234,15 +234,15 @@ class OrderedRows:
 
     def check_invariants(self) -> None:
         """Raises AssertionError unless the rows are in order, and the same in every order. O(rows log rows)."""
-        known: list[tuple[tuple[int, ...], int]] | None = None
+        expected: list[tuple[tuple[int, ...], int]] | None = None
         for root, trees in self.trees:
-            (here,) = trees.check_invariants(np.array([root], np.int64))
+            (distinct,) = trees.check_invariants(np.array([root], np.int64))
             found = Zset.gathered(list(trees.rows(np.array([root], np.int64))), self.width)
             rows = list(zip(map(tuple, found.rows.tolist()), found.weights.tolist(), strict=True))
-            assert here == len(dict(rows)) == len(rows), "a row is there twice"
-            assert all(n > 0 for _, n in rows), "a row without copies is there"
-            assert known is None or sorted(rows) == known, "the orders have different rows"
-            known = sorted(rows)
+            assert distinct == len(dict(rows)) == len(rows), "a row is stored twice"
+            assert all(n > 0 for _, n in rows), "a row without copies is stored"
+            assert expected is None or sorted(rows) == expected, "the orders have different rows"
+            expected = sorted(rows)
 
 
 class Partitions(Trees):
@@ -291,11 +291,11 @@ class Partitions(Trees):
         kernels.find_all(self.part.arena, self.table, self.keyed(n), self.k, np.ascontiguousarray(keys), out)
         return out
 
-    def change(self, net: Zset, addends: Addends, done: np.ndarray, of: str) -> None:
+    def change(self, net: Zset, addends: Addends, done: np.ndarray, clause: str) -> None:
         """Adds copies of rows, and their sums, which ``addends`` computes from codes, int64[width, n], and weights.
         ``done`` receives the progress. O(log n) each.
 
-        Raises MemoryBudgetError, and ChangeError for a delete of an absent row. ``of``: completes the error message.
+        Raises MemoryBudgetError, and ChangeError for a delete of an absent row. ``clause``: ends its message.
         """
         n, keys, weights = len(net), np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
         sums = addends(keys, weights) if self.shape[1] else np.empty((n, 0), np.int64)
@@ -308,19 +308,19 @@ class Partitions(Trees):
                 )
             )  # fmt: skip
 
-        self.insist(step, of)
+        self.run_until_done(step, clause)
 
-    def insist(self, step: Callable[[], int], of: str) -> None:
+    def run_until_done(self, step: Callable[[], int], clause: str) -> None:
         """Calls ``step``, a kernel that changes rows (see ``partitions.change``), until all of them are changed. Raises
         the errors of ``change``."""
 
         def work() -> bool:
             found = step()
             if found == kernels.ABSENT:
-                raise ChangeError(f"a batch deletes a row {of} that is not there")
+                raise ChangeError(f"a batch deletes an absent row {clause}")
             return found == kernels.DONE
 
-        self.part.insist(work)
+        self.part.run_until_done(work)
 
     def places(self, keys: np.ndarray) -> np.ndarray:
         """Returns the places of rows, int64[width, n], present or not: int64[words, n], see ``partitions.place``. O(log
@@ -333,14 +333,14 @@ class Partitions(Trees):
         )  # fmt: skip
         return out
 
-    def survey(self, keys: np.ndarray, told: int, peers: int) -> np.ndarray:
+    def survey(self, keys: np.ndarray, distinguished: int, peers: int) -> np.ndarray:
         """Returns the places of rows, int64[width, n], among their peers: int64[words, n], see ``surveys.survey``.
         O(log n) each."""
         n = keys.shape[1]
         out = np.empty((surveys.SURVEY, n), np.int64)
         surveys.survey(
-            self.part.arena, self.table, self.keyed(n), self.k, self.spec, told, peers, self.strides(n), self.shape,
-            np.ascontiguousarray(keys), *self.part.dictionary.memory, self.path, out,
+            self.part.arena, self.table, self.keyed(n), self.k, self.spec, distinguished, peers, self.strides(n),
+            self.shape, np.ascontiguousarray(keys), *self.part.dictionary.memory, self.path, out,
         )  # fmt: skip
         return out
 
@@ -361,11 +361,11 @@ class Partitions(Trees):
         """Raises AssertionError unless every partition has its rows in order, and the counts match. O(rows)."""
         found = copies = 0
         for handles in self.blocks():
-            here = self.check_invariants(handles)
-            assert (here > 0).all(), "a partition without rows is there"
-            found += int(here.sum())
+            sizes = self.check_invariants(handles)
+            assert (sizes > 0).all(), "an empty partition is stored"
+            found += int(sizes.sum())
             copies += int(self.sizes(handles).sum())
-        assert (found, copies) == (len(self), self.copies), "rows are not what was counted"
+        assert (found, copies) == (len(self), self.copies), "the rows do not match their counter"
 
 
 class InOrder:

@@ -271,5 +271,5 @@ def test_what_a_batch_replaced_is_not_known_after_another_one_was_refused() -> N
     list(engine.run(engine.prepare(first)))
     with pytest.raises(MissingDeleteError):
         list(engine.run(engine.prepare({"p": [{"v": "a", "w": 1, "_weight": -1}]})))
-    with pytest.raises(UnusableStateError, match="what the last batch replaced is not known any more"):
+    with pytest.raises(UnusableStateError, match="the last batch cannot be undone"):
         engine.undo(first)

@@ -229,7 +229,7 @@ def _upserts(**options: str) -> Callable[[Part], Store]:
     def made(part: Part) -> Store:
         part.open(3)
         upserts = Upserts(table, COLUMNS)
-        gone = None if upserts.behind is None else Tombstones(part, int(table_at(2)), 1, upserts.behind)
+        gone = None if upserts.retention is None else Tombstones(part, int(table_at(2)), 1, upserts.retention)
         keyed = UpsertTable(part, 0, 1, upserts, gone)
 
         def change(events: Zset) -> Zset:
@@ -267,7 +267,7 @@ def _keys(part: Part) -> Store:
     keys = KeyCounts(part, 0, [0, 1])
 
     def change(events: Zset) -> Zset:
-        refused = keys.refused(events)
+        refused = keys.violations(events)
         bad = np.empty((0, 2), np.int64) if refused is None else refused[0]
         fine = events[[not (bad == row[:2]).all(axis=1).any() for row in events.rows]]
         keys.apply(fine)

@@ -119,7 +119,7 @@ def _sources(running: ProgramRuntime, preparer: BatchPreparer, blocks: _Blocks) 
             raise _NotNative(f"table {table.name}: {why}")
         if not base.counts_alone(name):
             raise _NotNative(f"table {table.name}: its rows have a key, a window or a retention time that is enforced")
-        gate = base.gate(name) if base.asked(name) is None else None
+        gate = base.gate(name) if base.lookup_record(name) is None else None
         number = blocks.add(name, len(sources))
         chosen = None
         condition = preparer.left_to_test(name)
@@ -164,7 +164,7 @@ def _take(stage: Join, number: int, running: ProgramRuntime, blocks: _Blocks, fe
         len(feeds) - 1,
         record,
         nets=not stored.whole,
-        asks=isinstance(source, str) and running.base_tables.asked(source) == record,
+        asks=isinstance(source, str) and running.base_tables.lookup_record(source) == record,
         joined=sorted({word for alias in aliases for word in alias.not_null}),
         tallies=[word for one in counters for word in (one.updates, one.filtered)],
         summed=aliases[0].node in compiled.summed,

@@ -165,7 +165,7 @@ class Pipeline:
             )  # fmt: skip
             return True
 
-        self._part.insist(work)
+        self._part.run_until_done(work)
         return int(found)
 
     def _planned(self) -> None:

@@ -160,7 +160,7 @@ class FarParts:
 
     def _store(self, numbers: np.ndarray, handles: np.ndarray) -> None:
         done = np.zeros(1, np.int64)
-        self._part.insist(lambda: bool(far.store(self._part.arena, numbers, numbers.shape[1], handles, done)))
+        self._part.run_until_done(lambda: bool(far.store(self._part.arena, numbers, numbers.shape[1], handles, done)))
 
     def free(self, handles: np.ndarray) -> None:
         """Frees far parts."""

@@ -240,7 +240,7 @@ class Groups(Stage):
             )  # fmt: skip
             return bool(batch.asked != kernels.BUDGET)
 
-        self._part.insist(work)
+        self._part.run_until_done(work)
         return int(batch.asked)
 
     def _help(self, batch: Batch, asked: int) -> None:

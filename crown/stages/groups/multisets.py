@@ -170,7 +170,7 @@ class Multisets:
                 )
             return change.done == n
 
-        part.insist(work)
+        part.run_until_done(work)
         return flips
 
     def take_back(self, handles: np.ndarray) -> None:

@@ -94,7 +94,7 @@ class CyclicCount(Stage):
         try:
             self._count.apply(rows)
         except MemoryBudgetError as error:
-            raise UnusableStateError(f"{error}: how far the batch got is not known") from error
+            raise UnusableStateError(f"{error}: the batch was applied in part") from error
 
     def _times(self, copies: int) -> Zset:
         """Returns the row of constants with ``copies`` as its weight."""

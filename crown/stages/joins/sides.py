@@ -173,7 +173,7 @@ class Side:
             for trees, rows in todo:
                 rows = trees.together(rows, trees.count)
                 change = partial(self._change, trees)
-                self._part.whole(rows, change, change)
+                self._part.run_atomically(rows, change, change)
                 done.append((trees, rows))
         except BaseException:
             with self._part.budget.lifted():

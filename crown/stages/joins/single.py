@@ -56,7 +56,7 @@ class Single(Stage):
         if (after > 1).any():
             raise self._refusal(net, keys.rows[np.argmax(after)])
         if (after < 0).any():
-            raise ChangeError("a batch deletes a row of a subquery that is not there")
+            raise ChangeError("a batch deletes an absent row of a subquery")
         gone, come = net[net.weights < 0], net[net.weights > 0]
         self._put(gone, 0)
         try:

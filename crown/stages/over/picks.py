@@ -91,7 +91,7 @@ class Picks:
                 )
             )  # fmt: skip
 
-        trees.insist(step, "below a window function")
+        trees.run_until_done(step, "below a window function")
         return out[:-1], out[-1]
 
 

@@ -102,11 +102,11 @@ class Over(InOrder, Stage):
         if not len(net):
             return Zset.empty(len(self.columns))
         if self._unfolding is not None:
-            return self._part.whole(net, self._unfolded, self._change)
+            return self._part.run_atomically(net, self._unfolded, self._change)
         touched = self._reach.of(np.ascontiguousarray(net.columns()), net.weights)
         sorted_ = Zset.of_columns(np.take(net.columns(), touched.order, axis=1), net.weights[touched.order])
         work = self._valued_anew if self._framed else self._picked_anew
-        return self._part.whole(sorted_, partial(work, touched), self._change)
+        return self._part.run_atomically(sorted_, partial(work, touched), self._change)
 
     def shifted(self, nets: Sequence[Zset], told: int) -> tuple[Zset, Shifts]:
         """Applies a batch. Returns the changes of the values of running functions: single rows, and ranges of rows that
@@ -120,7 +120,7 @@ class Over(InOrder, Stage):
                 self._running, self._written, told, keys, net.weights, lambda sums: self._change(net, done, sums)
             )  # fmt: skip
 
-        return self._part.whole(self._given(nets), work, self._change)
+        return self._part.run_atomically(self._given(nets), work, self._change)
 
     def _given(self, nets: Sequence[Zset]) -> Zset:
         return self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
@@ -179,7 +179,7 @@ class Over(InOrder, Stage):
             self._add(rows, done)
             self._keep(rows, self._kept)
 
-        self._part.whole(net, work, self._add)
+        self._part.run_atomically(net, work, self._add)
         done[0] = len(net)
 
     def _keep(self, net: Zset, kept: Sequence[Kept]) -> None:
@@ -191,7 +191,7 @@ class Over(InOrder, Stage):
             first.change(values, done)
             self._keep(net, rest)
 
-        self._part.whole(first.of(net), work, first.change)
+        self._part.run_atomically(first.of(net), work, first.change)
 
     def _add(self, net: Zset, done: np.ndarray, sums: np.ndarray | None = None) -> None:
         self._trees.change(

@@ -110,7 +110,7 @@ class Slices(InOrder, Stage):
         net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
         if not len(net):
             return Zset.empty(self._shown)
-        return self._part.whole(net, self._changed, self._change)
+        return self._part.run_atomically(net, self._changed, self._change)
 
     def _change(self, net: Zset, done: np.ndarray) -> None:
         self._trees.change(net, lambda keys, weights: self._sums.of(keys, weights)[0], done, "of a slice")

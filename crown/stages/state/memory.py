@@ -41,7 +41,7 @@ def parts_of_program(program: Program, threads: int = 1) -> int:
     return OWN_PARTS + sum(grid.cells * parts_of(stage) for stage, grid in zip(program.stages, grids, strict=True))
 
 
-def own_words(program: Program, threads: int) -> frozenset[int]:
+def parts_with_own_words(program: Program, threads: int) -> frozenset[int]:
     """Returns the numbers of the parts of bags and counts."""
     found: list[int] = []
     first = OWN_PARTS
@@ -59,9 +59,9 @@ def layout_words(program: Program, on_missing: str, selecting: bool, whole: bool
     wires = wiring(program, on_missing, selecting=selecting, whole=whole)
     base = {name: wire for name, wire in wires.items() if isinstance(name, str)}
     columns = {name: [[c.name.lower(), c.type] for c in wire.columns] for name, wire in base.items()}
-    chosen = sorted(name for name, wire in base.items() if wire.conditions)
-    said = [program.fingerprint, columns, chosen, on_missing == "trust"]
-    return np.frombuffer(hashlib.sha256(json.dumps(said).encode()).digest()[:16], np.int64)
+    filtered = sorted(name for name, wire in base.items() if wire.conditions)
+    contents = [program.fingerprint, columns, filtered, on_missing == "trust"]
+    return np.frombuffer(hashlib.sha256(json.dumps(contents).encode()).digest()[:16], np.int64)
 
 
 class ProgramMemory:
@@ -97,7 +97,7 @@ class ProgramMemory:
         """
         words, length = limits_of(memory_budget, parts)
         if path is None:
-            arenas, spaces = _apart(parts, length)
+            arenas, spaces = _separate_arenas(parts, length)
             made = cls(arenas, words, spaces)
         else:
             file = MappedFile.create(path, length * parts)
@@ -121,7 +121,7 @@ class ProgramMemory:
         """Returns memory that shares parts with this one, which is not in a file. ``kept``: the numbers of shared parts
         there -> their numbers here. The other parts are empty. O(parts). Raises the errors of ``create``."""
         words, length = limits_of(memory_budget, parts)
-        fresh = zip(*_apart(parts - len(kept), length), strict=True)
+        fresh = zip(*_separate_arenas(parts - len(kept), length), strict=True)
         each = [(self.parts[kept[n]], self._spaces[kept[n]]) if n in kept else next(fresh) for n in range(parts)]
         made = ProgramMemory([part for part, _ in each], words, [space for _, space in each])
         for number in set(range(parts)).difference(kept):
@@ -142,15 +142,15 @@ class ProgramMemory:
 
         Reserves at least the first ``words`` of each part. Raises MemoryBudgetError if there is no room for them.
         """
-        for number, wanted in enumerate(words):
-            self.budget.back(number, max(SLACK, wanted))
+        for number, required in enumerate(words):
+            self.budget.back(number, max(SLACK, required))
 
     def stamp(self, program: Program, threads: int, layout: np.ndarray) -> None:
         """Writes the two layout words into every part, except those of bags and counts, which have their own
         identification."""
-        others = own_words(program, threads)
+        own_parts = parts_with_own_words(program, threads)
         for number, part in enumerate(self.parts):
-            if number not in others:
+            if number not in own_parts:
                 part[A.H_PLAN0 : A.H_PLAN1 + 1] = layout
 
     def part(self, number: int) -> Part:
@@ -158,7 +158,7 @@ class ProgramMemory:
         return Part(self.parts[number], number, self.budget, self.dictionary)
 
 
-_LEAST = 1024  # words of every part, besides its header, that are needed to start with
+_MINIMUM = 1024  # words of every part, besides its header, that are needed to start with
 
 
 def limits_of(memory_budget: int | None, parts: int) -> tuple[int, int]:
@@ -169,16 +169,16 @@ def limits_of(memory_budget: int | None, parts: int) -> tuple[int, int]:
     """
     if memory_budget is None:
         return ADDRESSABLE, ADDRESSABLE
-    words, least = memory_budget // 8, parts * (A.header_words(2) + _LEAST)
-    if words < least:
+    words, minimum = memory_budget // 8, parts * (A.header_words(2) + _MINIMUM)
+    if words < minimum:
         raise MemoryBudgetError(
             f"memory_budget={memory_budget} is too small for this query to start with; give at least "
-            f"{-(-8 * least // 1024)} KiB"
+            f"{-(-8 * minimum // 1024)} KiB"
         )
     return words, min(ADDRESSABLE, whole_pages(4 * words + (1 << 20)))
 
 
-def _apart(parts: int, length: int) -> tuple[list[np.ndarray], list[Space | None]]:
+def _separate_arenas(parts: int, length: int) -> tuple[list[np.ndarray], list[Space | None]]:
     """Returns ``parts`` arenas of anonymous memory, and the space of each."""
     made = [anonymous(length) for _ in range(parts)]
     return [arena for arena, _ in made], [space for _, space in made]

@@ -39,7 +39,7 @@ from plans.programs.wiring import Wires
 from plans.schema import Column
 
 _MISSING, _UPDATES, _FILTERED = T_TALLIES, T_TALLIES + 1, T_TALLIES + 2  # counters of a table
-_KNOWN = T_TALLIES  # in the table of missing deletes: 1 while the table is that of the last batch
+_UNDOABLE = T_TALLIES  # in the table of missing deletes: 1 while the table is that of the last batch
 
 
 class BaseTables:
@@ -56,50 +56,52 @@ class BaseTables:
         upserts, enforced = upserts_of(program.tables, columns), enforced_of(program.tables, columns)
         self.on_missing = on_missing
         self.enforced = enforced
-        self._shown = {table.name.lower(): table.name for table in program.tables}
+        self._declared = {table.name.lower(): table.name for table in program.tables}
         self._selected = [name for name, wire in base.items() if wire.conditions]
         self.missing: dict[str, np.ndarray] = {}  # per tuple, copies that deletes of the last batch did not find
         self._part = part
         self._columns = columns
-        forgetful = [name for name, of in upserts.items() if of.behind is not None]
-        first = len(columns) + len(upserts)  # number of the first extra table of these relations
-        last = first + len(forgetful)
-        part.open(last + len(enforced) + 1)
-        self._header = numbers(part.arena[: header_words(last + len(enforced) + 1)])
+        expiring = [name for name, upsert in upserts.items() if upsert.retention is not None]
+        first_extra = len(columns) + len(upserts)  # number of the first extra table of these relations
+        first_enforced = first_extra + len(expiring)
+        part.open(first_enforced + len(enforced) + 1)
+        self._header = numbers(part.arena[: header_words(first_enforced + len(enforced) + 1)])
         self._number = {name: i for i, name in enumerate(columns)}
-        own = {window.relation.lower(): window for window in program.windows}
+        windows = {window.relation.lower(): window for window in program.windows}
         self.retained = {
             name: WindowedTable(part, int(table_at(self._number[name])), columns[name], window)
-            for name, window in own.items()
+            for name, window in windows.items()
         }
         self._tables = {
             name: CountedTuples(part, i, len(columns[name]))
             for name, i in self._number.items()
-            if name not in upserts and name not in own and (on_missing != "trust" or base[name].read_again)
+            if name not in upserts and name not in windows and (on_missing != "trust" or base[name].read_again)
         }
-        gone = {
-            name: Tombstones(part, int(table_at(first + i)), len(upserts[name].key), upserts[name].behind or 0)
-            for i, name in enumerate(forgetful)
+        tombstones = {
+            name: Tombstones(part, int(table_at(first_extra + i)), len(upserts[name].key), upserts[name].retention or 0)
+            for i, name in enumerate(expiring)
         }
         self._keyed = {
-            name: UpsertTable(part, self._number[name], len(columns) + i, of, gone.get(name))
-            for i, (name, of) in enumerate(upserts.items())
+            name: UpsertTable(part, self._number[name], len(columns) + i, upsert, tombstones.get(name))
+            for i, (name, upsert) in enumerate(upserts.items())
         }
-        self._unique = {name: KeyCounts(part, last + i, words) for i, (name, words) in enumerate(enforced.items())}
-        self._absent = CountedTuples(part, last + len(enforced), 2)  # relation, position in its net -> copies
-        self._known = self._absent.table + _KNOWN
-        self._kept: list[tuple[str, CountedTuples | UpsertTable]] = [*self._tables.items(), *self._keyed.items()]
-        self._key = {name: of.key for name, of in upserts.items()}
+        self._unique = {
+            name: KeyCounts(part, first_enforced + i, words) for i, (name, words) in enumerate(enforced.items())
+        }
+        self._absent = CountedTuples(part, first_enforced + len(enforced), 2)  # relation, position in its net -> copies
+        self._undoable = self._absent.table + _UNDOABLE
+        self._counted: list[tuple[str, CountedTuples | UpsertTable]] = [*self._tables.items(), *self._keyed.items()]
+        self._key = {name: upsert.key for name, upsert in upserts.items()}
         self._stored: dict[str, JoinAsTable] = {}
 
     @property
     def absent(self) -> list[str]:
         """Returns the declared names of the relations in which deletes of the last batch found no row."""
-        return list(map(self._named, self.missing))
+        return list(map(self._declared_name, self.missing))
 
-    def _named(self, name: str) -> str:
+    def _declared_name(self, name: str) -> str:
         """Returns the declared name of a relation."""
-        return self._shown.get(name, name)
+        return self._declared.get(name, name)
 
     def gate(self, name: str) -> tuple[int, bool] | None:
         """Returns the table that counts the tuples of a relation, and True if no count falls below 0. Returns None if
@@ -112,20 +114,20 @@ class BaseTables:
         row."""
         return not any(name in other for other in (self._keyed, self.retained, self._unique))
 
-    def asked(self, name: str) -> int | None:
+    def lookup_record(self, name: str) -> int | None:
         """Returns the record descriptor of the join in which deletes of a relation are looked up, or None."""
         return self._stored[name].record if name in self._stored else None
 
-    def let_through(self) -> None:
+    def record_complete(self) -> None:
         """Records that all deletes of a batch have found their rows."""
         if self._header[self._absent.table + T_COUNT]:
-            self._remember({})
-        self._header[self._known] = 1
+            self._store_missing({})
+        self._header[self._undoable] = 1
         self.missing = {}
 
-    def ask(self, stored: Mapping[str, JoinAsTable]) -> None:
+    def use_joins(self, stored: Mapping[str, JoinAsTable]) -> None:
         """Registers joins whose records hold the copies of a relation's tuples, by relation."""
-        self._stored |= {name: of for name, of in stored.items() if name in self._tables}
+        self._stored |= {name: join for name, join in stored.items() if name in self._tables}
 
     def apply(self, batch: PreparedBatch) -> dict[str, Zset]:
         """Returns the effective nets, including rows that leave their window. O(tuples), with windows O(log n) each.
@@ -134,12 +136,12 @@ class BaseTables:
         another state, and MemoryBudgetError. The tables are then unchanged.
         """
         if batch.passed:
-            self.let_through()
+            self.record_complete()
             return dict(batch.nets)
         strict = self.on_missing == "raise" and not batch.fills
         missing: dict[str, np.ndarray] = {}
         done: dict[str, Zset] = {}
-        self._header[self._known] = 0
+        self._header[self._undoable] = 0
         for keyed in self._keyed.values():
             keyed.begin()
         try:
@@ -147,43 +149,43 @@ class BaseTables:
                 if name in self.retained:
                     done[name] = self.retained[name].apply(net, batch.advances.get(name), strict)
                     continue
-                effective = self._let_through(name, net, strict, missing, batch.gated.get(name))
+                effective = self._effective_net(name, net, strict, missing, batch.gated.get(name))
                 if name in self._unique:
                     self._count_keys(name, effective)
                 done[name] = effective
             if batch.fills:
                 missing = {}
             if missing or self._header[self._absent.table + T_COUNT]:
-                self._remember(missing)
-            self._header[self._known] = 1
+                self._store_missing(missing)
+            self._header[self._undoable] = 1
         except BaseException:
-            self._take_out(done)
+            self._roll_back(done)
             raise
         self.missing = missing
         return done
 
-    def _remember(self, missing: Mapping[str, np.ndarray]) -> None:
+    def _store_missing(self, missing: Mapping[str, np.ndarray]) -> None:
         """Stores the missing deletes of a batch in place of those of the batch before. Amortized O(missing).
 
         Raises MemoryBudgetError; the stored missing deletes are then undefined.
         """
         for rows, counts in list(self._absent.scan()):
-            self._absent.put(_once(rows), counts, np.zeros_like(counts))
+            self._absent.put(_with_weight_one(rows), counts, np.zeros_like(counts))
         for name, absent in missing.items():
             at = np.flatnonzero(absent)
             rows = np.column_stack([np.full(len(at), self._number[name]), at])
             counts = absent[at].reshape(-1, 1)
-            self._absent.put(_once(rows), np.zeros_like(counts), counts)
+            self._absent.put(_with_weight_one(rows), np.zeros_like(counts), counts)
 
-    def _remembered(self, nets: Mapping[str, Zset]) -> dict[str, np.ndarray]:
+    def _stored_missing(self, nets: Mapping[str, Zset]) -> dict[str, np.ndarray]:
         """Returns, by relation and per tuple of its net, the copies that the deletes of the last batch did not find."""
         found: dict[str, np.ndarray] = {}
         names = list(self._number)
         for rows, counts in self._absent.scan() if len(self._absent) else ():
             for number in np.unique(rows[:, 0]).tolist():
-                here, name = rows[:, 0] == number, names[number]
+                of_relation, name = rows[:, 0] == number, names[number]
                 absent = found.setdefault(name, np.zeros(len(nets[name]), np.int64))
-                absent[rows[here, 1]] = counts[here, 0]
+                absent[rows[of_relation, 1]] = counts[of_relation, 0]
         return found
 
     def _count_keys(self, name: str, effective: Zset) -> None:
@@ -197,25 +199,25 @@ class BaseTables:
     def refused_keys(self, name: str, net: Zset) -> tuple[np.ndarray, np.ndarray] | None:
         """Returns the enforced keys of a relation that would not have 0 or 1 rows after a net, and their
         numbers of rows; see ``KeyCounts.refused``. Changes nothing. Expected O(n)."""
-        goes = net.weights < 0
-        if name in self._tables and self.on_missing != "trust" and goes.any():  # a missing delete removes nothing
-            gone = net[goes]
+        is_delete = net.weights < 0
+        if name in self._tables and self.on_missing != "trust" and is_delete.any():  # a missing delete removes nothing
+            deletes = net[is_delete]
             weights = net.weights.copy()
-            weights[goes] = np.maximum(gone.weights, -self._copies(name, gone))
+            weights[is_delete] = np.maximum(deletes.weights, -self._copies(name, deletes))
             net = _weighted(net, weights)
-        return self._unique[name].refused(net)
+        return self._unique[name].violations(net)
 
     def _copies(self, name: str, net: Zset) -> np.ndarray:
         """Returns the present copies of each tuple, int64[n]. Expected O(n)."""
         table, stored = self._tables[name], self._stored.get(name)
         if stored is None:
             return table.of(net)[:, 0]
-        copies, rest = stored.copies(net), stored.rest(net)
-        if rest is not None:
-            copies[rest] = table.of(net[rest])[:, 0]
+        copies, unstored = stored.copies(net), stored.unstored(net)
+        if unstored is not None:
+            copies[unstored] = table.of(net[unstored])[:, 0]
         return copies
 
-    def _let_through(
+    def _effective_net(
         self, name: str, net: Zset, strict: bool, missing: dict[str, np.ndarray], gated: Gated | None
     ) -> Zset:
         """Returns the effective net of a relation. Stores the copies that its deletes did not find in ``missing``.
@@ -225,14 +227,14 @@ class BaseTables:
         if name not in self._tables:
             return net
         stored = self._stored.get(name)
-        if stored is not None and stored.rest(net) is None:  # deletes precede inserts
-            gone = int(negatives(net.weights))
-            if not gone:
+        if stored is not None and stored.unstored(net) is None:  # deletes precede inserts
+            deletes = int(negatives(net.weights))
+            if not deletes:
                 return net
-            after = stored.copies(net[:gone]) + net.weights[:gone]
+            after = stored.copies(net[:deletes]) + net.weights[:deletes]
             if extent(after)[0] >= 0:
                 return net
-            after = np.concatenate([after, np.zeros(len(net) - gone, np.int64)])
+            after = np.concatenate([after, np.zeros(len(net) - deletes, np.int64)])
         else:
             after = self._before(name, net, gated)
             after += net.weights
@@ -243,7 +245,9 @@ class BaseTables:
         if strict:
             self._restore({name: effective})
             at = int(absent.argmax())
-            raise self._part.missing_delete(self._named(name), self._columns[name], net.rows[at], -int(net.weights[at]))
+            raise self._part.missing_delete(
+                self._declared_name(name), self._columns[name], net.rows[at], -int(net.weights[at])
+            )
         missing[name] = absent
         return effective
 
@@ -254,11 +258,11 @@ class BaseTables:
         if name not in self._stored:
             return table.add(net, np.zeros(len(net), np.int64), clamp, gated)[:, 0]
         stored = self._stored[name]
-        rest, before = stored.rest(net), np.zeros(len(net), np.int64)
-        assert rest is not None, "else the join alone says it"
-        goes = (net.weights < 0) & ~rest
-        before[goes] = stored.copies(net[goes])
-        before[rest] = table.add(net[rest], np.zeros(int(rest.sum()), np.int64), clamp)[:, 0]
+        unstored, before = stored.unstored(net), np.zeros(len(net), np.int64)
+        assert unstored is not None, "the join stores all tuples"
+        is_delete = (net.weights < 0) & ~unstored
+        before[is_delete] = stored.copies(net[is_delete])
+        before[unstored] = table.add(net[unstored], np.zeros(int(unstored.sum()), np.int64), clamp)[:, 0]
         return before
 
     def _replaced(self, name: str, changes: Zset, strict: bool, missing: dict[str, np.ndarray]) -> Zset:
@@ -268,9 +272,9 @@ class BaseTables:
             return effective
         if strict:
             self._keyed[name].take_back()
-            key = self._shown_key(name, changes, int(absent.argmax()))
+            key = self._key_values(name, changes, int(absent.argmax()))
             raise MissingDeleteError(
-                f"relation {self._named(name)!r}: the batch deletes the row of the key {key}, but there is "
+                f"relation {self._declared_name(name)!r}: the batch deletes the row of the key {key}, but there is "
                 'none; nothing was applied. Use on_missing="ignore" to count such deletes'
             )
         missing[name] = absent.astype(np.int64)
@@ -279,12 +283,14 @@ class BaseTables:
     def demand_undo(self) -> None:
         """Raises UnusableStateError if the last batch cannot be undone, because it was undone already, or a later one
         was rejected."""
-        if not self._header[self._known]:
-            raise UnusableStateError("what the last batch replaced is not known any more")
+        if not self._header[self._undoable]:
+            raise UnusableStateError(
+                "the last batch cannot be undone: it was undone before, or a later batch was rejected"
+            )
 
     def undo(self, nets: Mapping[str, Zset]) -> dict[str, Zset]:
         """Undoes the last batch, which had these nets, without regard to the budget. Returns the effective nets."""
-        self.missing = missing = self._remembered(nets)
+        self.missing = missing = self._stored_missing(nets)
         effective = {name: keyed.take_back() for name, keyed in self._keyed.items()}
         effective |= {name: self.retained[name].take_back() for name in nets if name in self.retained}
         counted = {
@@ -294,10 +300,10 @@ class BaseTables:
         }
         self._restore(counted)
         self._forget_keys(counted)
-        self._header[self._known] = 0
+        self._header[self._undoable] = 0
         return {**counted, **effective}
 
-    def _take_out(self, done: Mapping[str, Zset]) -> None:
+    def _roll_back(self, done: Mapping[str, Zset]) -> None:
         """Undoes the effective changes of the relations in ``done`` when a batch is rejected."""
         for name, keyed in self._keyed.items():
             if name in done:
@@ -321,16 +327,16 @@ class BaseTables:
         with self._part.budget.lifted():
             for name, net in nets.items():
                 if name in self._tables:
-                    own = net
+                    counted = net
                     if name in self._stored:
-                        rest = self._stored[name].rest(net)
-                        own = net[:0] if rest is None else net[rest]
-                    self._tables[name].add(own.negated(), np.zeros(len(own), np.int64))
+                        unstored = self._stored[name].unstored(net)
+                        counted = net[:0] if unstored is None else net[unstored]
+                    self._tables[name].add(counted.negated(), np.zeros(len(counted), np.int64))
 
     def tally(self, batch: PreparedBatch, sign: int = 1) -> None:
         """Updates the counters of ``stats`` for the last batch, which is committed, or (``sign`` -1) undone."""
         header, nets, counted = self._header, batch.nets, batch.counted
-        for name, table in self._kept:
+        for name, table in self._counted:
             if name in counted or name in nets:
                 changes = counted[name] if name in counted else nets[name].weights.size
                 header[table.table + _UPDATES] += sign * changes
@@ -343,7 +349,7 @@ class BaseTables:
         """Returns the word that counts the rows of a relation that no stage reads."""
         return int(table_at(self._number[name])) + _FILTERED
 
-    def _shown_key(self, name: str, net: Zset, at: int) -> dict[str, object]:
+    def _key_values(self, name: str, net: Zset, at: int) -> dict[str, object]:
         """Returns the values of the key of a tuple, by column name."""
         key = self._key[name]
         columns = [self._columns[name][i] for i in key]
@@ -381,7 +387,7 @@ class BaseTables:
 
     def forget_counters(self) -> None:
         """Resets the counters of received changes that ``stats`` reports."""
-        for _, table in self._kept:
+        for _, table in self._counted:
             self._part.arena[table.table + _MISSING] = self._part.arena[table.table + _UPDATES] = 0
         for name in self._selected:
             self._part.arena[self._filtered(name)] = 0
@@ -415,14 +421,14 @@ class BaseTables:
         """Returns statistics per relation: the distinct tuples (with a window: the rows inside it); total missing
         deletes, net changes, and rows that no stage reads; statistics of windows; with upserts also late changes and
         tombstones."""
-        arena, kept, within = self._part.arena, self._kept, self.retained.items()
+        arena, kept, within = self._part.arena, self._counted, self.retained.items()
         missing = {name: int(arena[table.table + _MISSING]) for name, table in kept}
         updates = {name: int(arena[table.table + _UPDATES]) for name, table in kept}
         found: dict[str, dict[str, Any]] = {
             "rows": {name: len(table) + len(self._stored.get(name, ())) for name, table in kept}
-            | {name: len(of) for name, of in within},
-            "missing_deletes": missing | {name: of.missing_deletes for name, of in within},
-            "updates": updates | {name: of.updates for name, of in within},
+            | {name: len(table) for name, table in within},
+            "missing_deletes": missing | {name: table.missing_deletes for name, table in within},
+            "updates": updates | {name: table.updates for name, table in within},
         }
         if self._selected:
             found["filtered"] = {name: int(arena[self._filtered(name)]) for name in self._selected}
@@ -430,11 +436,11 @@ class BaseTables:
             found["late"] = {name: keyed.late for name, keyed in self._keyed.items()}
             found["tombstones"] = {name: keyed.tombstones for name, keyed in self._keyed.items()}
         if self.retained:
-            found["windows"] = {name: of.stats() for name, of in within}
-        return {what: {self._named(name): of for name, of in by.items()} for what, by in found.items()}
+            found["windows"] = {name: table.stats() for name, table in within}
+        return {what: {self._declared_name(name): table for name, table in by.items()} for what, by in found.items()}
 
 
-def _once(rows: np.ndarray) -> Zset:
+def _with_weight_one(rows: np.ndarray) -> Zset:
     """Returns rows with weight 1."""
     return Zset(rows, np.ones(len(rows), np.int64))
 

@@ -53,7 +53,7 @@ class CountedTuples:
             taken = np.maximum(weights, -before[np.arange(n), leaf]) if clamp else weights
             self.add(Zset(events.rows[:done], -taken[:done]), leaf[:done])
 
-        self._part.each(n, step, back, 0 if gated is None else gated.done)
+        self._part.run_rows(n, step, back, 0 if gated is None else gated.done)
         return before
 
     def put(self, rows: Zset, before: np.ndarray, after: np.ndarray) -> None:
@@ -70,7 +70,7 @@ class CountedTuples:
                 self._part.arena, self.table, strides, self.width, self.leaves, keys, counts, self._tags, done
             )
 
-        self._part.each(len(counts), step, lambda done: self.put(rows[:done], after[:done], before[:done]))
+        self._part.run_rows(len(counts), step, lambda done: self.put(rows[:done], after[:done], before[:done]))
 
     def of(self, rows: Zset) -> np.ndarray:
         """Returns the counts of tuples, int64[n, leaves]. Expected O(n)."""

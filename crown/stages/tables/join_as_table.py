@@ -42,7 +42,7 @@ class JoinAsTable:
         self._masks = None if masks is None else place[masks.lower()]
         self._aliases = relation.aliases
         # True if the join omits tuples that no alias can use.
-        self._leaves = masks is not None or all(alias.not_null for alias in relation.aliases)
+        self._omits_rows = masks is not None or all(alias.not_null for alias in relation.aliases)
         self._columns = [self._words.index(i) for i in range(len(columns)) if i != self._masks]
         self._states, self._relation = states, relation
         self.record = states[0].compiled.record[relation.aliases[0].node]
@@ -56,11 +56,11 @@ class JoinAsTable:
     def scan(self) -> Zset:
         """Returns the tuples that the join stores, each once, with their copies. O(tuples)."""
         if len(self._states) == 1:
-            return self._scanned(self._states[0])
-        tuples = Zset.gathered(list(map(self._scanned, self._states)), len(self._columns)).net()
+            return self._scan_cell(self._states[0])
+        tuples = Zset.gathered(list(map(self._scan_cell, self._states)), len(self._columns)).net()
         return Zset(tuples.rows, self.copies(tuples))
 
-    def _scanned(self, state: State) -> Zset:
+    def _scan_cell(self, state: State) -> Zset:
         handles = _handles(state, self._relation)
         width, rows = self._relation.width, state.arena[handles[:, None] + np.array(self._columns)]
         if self._masks is not None:
@@ -71,9 +71,9 @@ class JoinAsTable:
             rows = np.insert(rows, self._masks, masks, axis=1)
         return Zset(rows, at.copies(state.halves, handles, width).astype(np.int64))
 
-    def rest(self, net: Zset) -> np.ndarray | None:
+    def unstored(self, net: Zset) -> np.ndarray | None:
         """Returns the mask (bool[n]) of the tuples that the join does not store, or None if it stores all. O(n)."""
-        if not self._leaves or (self._masks is None and not net.may_have_null()):
+        if not self._omits_rows or (self._masks is None and not net.may_have_null()):
             return None
         rows, stored = net.rows[:, self._words], np.zeros(len(net), bool)
         masks = EVERY if self._masks is None else net.rows[:, self._masks]
@@ -95,7 +95,7 @@ class JoinAsTable:
         return found
 
 
-def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str, JoinAsTable]:
+def fully_stored(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str, JoinAsTable]:
     """Returns the relations (in lower case) of which a join stores all ``columns`` that are read, and all rows: it has
     no predicate on the relation, or one that all rows are known to meet.
 
@@ -104,18 +104,20 @@ def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str
     through another stored relation.
     """
     found, state = {}, join.states[0]
-    read = Counter(atom.relation.lower() for atom in occurrences_of_plan(state.plan))
+    occurrences = Counter(atom.relation.lower() for atom in occurrences_of_plan(state.plan))
     for relation in stored_relations(state.plan):
         name = relation.name.lower()
         names = {column.lower() for column in relation.columns}
-        wanted = [c.name.lower() for c in columns.get(name, ()) if c.name.lower() != (join.stage.masks or "").lower()]
-        whole = bool(wanted) and names == set(wanted) and relation.width == len(wanted)
-        held = relation.predicate is None or join.known.get(name, frozenset()).issuperset(
+        columns_read = [
+            c.name.lower() for c in columns.get(name, ()) if c.name.lower() != (join.stage.masks or "").lower()
+        ]
+        has_all_columns = bool(columns_read) and names == set(columns_read) and relation.width == len(columns_read)
+        has_all_rows = relation.predicate is None or join.known.get(name, frozenset()).issuperset(
             relation.predicate.conjuncts()
         )
-        apart = any(a.node in state.bags or a.node in state.compiled.summed for a in relation.aliases)
-        known = join.stage.masks is None or read[name] == len(relation.aliases)
-        if whole and held and known and not apart:
+        stored_elsewhere = any(a.node in state.bags or a.node in state.compiled.summed for a in relation.aliases)
+        knows_mask = join.stage.masks is None or occurrences[name] == len(relation.aliases)
+        if has_all_columns and has_all_rows and knows_mask and not stored_elsewhere:
             found[name] = JoinAsTable(join.states, relation, columns[name], join.stage.masks)
     return found
 

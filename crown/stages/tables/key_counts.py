@@ -43,7 +43,7 @@ class KeyCounts:
         self._words = words
         self._copies = CountedTuples(part, table, len(words))
 
-    def refused(self, changes: Zset) -> tuple[np.ndarray, np.ndarray] | None:
+    def violations(self, changes: Zset) -> tuple[np.ndarray, np.ndarray] | None:
         """Returns the keys (int64[k, words]) that would not have 0 or 1 rows after ``changes``, and their
         numbers of rows (int64[k]), or None if there are none. Changes nothing. Expected O(n)."""
         keys = changes.net(self._words)
@@ -62,8 +62,8 @@ class KeyCounts:
         if not _at_most_one(self._add(keys) + keys.weights):
             self.take_back(changes)
             raise ChangeError(
-                "another batch was applied after this one was prepared, and changed an enforced key that is in it: "
-                "prepare it again"
+                "another batch was applied after this one was prepared, and changed an enforced key of this batch: "
+                "prepare this batch again"
             )
 
     def take_back(self, changes: Zset) -> None:
@@ -90,9 +90,9 @@ class KeyCounts:
             return
         keys = [net.project(self._words) for net in rows]
         known = Zset.gathered(keys, len(self._words)).net()
-        assert len(known) == counted, "the rows by key are not those that are there"
+        assert len(known) == counted, "the counted keys do not match the rows"
         assert (known.weights == 1).all(), "two rows have the same enforced key"
-        assert (self._copies.of(known)[:, 0] == 1).all(), "a row is there whose key is not"
+        assert (self._copies.of(known)[:, 0] == 1).all(), "the key of a row is not counted"
 
 
 def _at_most_one(rows: np.ndarray) -> bool:

@@ -44,22 +44,25 @@ class Timed(Stage):
         self._part = part
         self._reader = Reader(stage.feed, source, part.dictionary)
         self._clock = Reader(stage.clock, clock, part.dictionary)
-        self._all = self._reader.columns
-        self._width = len(self._all)
-        self.columns = self._all[: self._width - stage.hidden]
-        place = {column.name: i for i, column in enumerate(self._all)}
+        self._stored_columns = self._reader.columns
+        self._width = len(self._stored_columns)
+        self.columns = self._stored_columns[: self._width - stage.hidden]
+        place = {column.name: i for i, column in enumerate(self._stored_columns)}
         self._since = None if stage.since is None else place[stage.since]
         self._until = None if stage.until is None else place[stage.until]
         part.open(1)
         self._record, made = part.record(int(table_at(0)) + A.T_TALLIES, _WORDS)
         if made:
             part.arena[self._record + _TIME] = NULL
-        types = [column.type for column in self._all]
+        types = [column.type for column in self._stored_columns]
         kept = [(root, at) for root, at in ((_SINCE, self._since), (_UNTIL, self._until)) if at is not None]
         self._times = [at for _, at in kept]
         self._rows = OrderedRows(
             [
-                (self._record + root, Trees(part, types, order_words(self._all, (Order(self._all[at].name),))))
+                (
+                    self._record + root,
+                    Trees(part, types, order_words(self._stored_columns, (Order(self._stored_columns[at].name),))),
+                )
                 for root, at in kept
             ]
         )
@@ -72,19 +75,22 @@ class Timed(Stage):
         net, clock = self._reader.zset(nets[0]).net(), self._clock.zset(nets[1]).net()
         before = after = self._time()
         if len(clock):
-            gone, come = clock.rows[clock.weights < 0, 0], clock.rows[clock.weights > 0, 0]
-            before, after = (int(gone[0]) if len(gone) else NULL), (int(come[0]) if len(come) else NULL)
+            old_times, new_times = clock.rows[clock.weights < 0, 0], clock.rows[clock.weights > 0, 0]
+            before, after = (
+                (int(old_times[0]) if len(old_times) else NULL),
+                (int(new_times[0]) if len(new_times) else NULL),
+            )
         self._rows.change(net)
-        found = [self._shown(net[self._within(net, before)])]
+        found = [self._visible(net[self._is_valid(net, before)])]
         if before != after:
-            found += self._passed(before, after)
+            found += self._crossed_rows(before, after)
             self._part.arena[self._record + _TIME] = after
         return Zset.gathered(found, len(self.columns)).net()
 
     def _time(self) -> int:
         return int(self._part.arena[self._record + _TIME])
 
-    def _within(self, rows: Zset, time: int) -> np.ndarray:
+    def _is_valid(self, rows: Zset, time: int) -> np.ndarray:
         """Returns bool[n], True for rows whose period contains the time."""
         found = np.full(len(rows), time != NULL)
         if self._since is not None:
@@ -93,20 +99,20 @@ class Timed(Stage):
             found &= rows.rows[:, self._until] > time
         return found
 
-    def _passed(self, before: int, after: int) -> Iterator[Zset]:
+    def _crossed_rows(self, before: int, after: int) -> Iterator[Zset]:
         """Yields the rows that are inserted and deleted as the time changes from ``before`` to ``after``."""
         low, high = min(before, after), max(before, after)
         if low == NULL:  # without a time the stage has no rows
             for rows in self._scan(high):
-                yield self._shown(rows if after == high else rows.negated())
+                yield self._visible(rows if after == high else rows.negated())
             return
         for number, at in enumerate(self._times):
             for rows in self._between(number, low, high):
                 if at != self._since and self._since is not None:  # also found by its beginning
                     starts = rows.rows[:, self._since]
                     rows = rows[(starts <= low) | (starts > high)]
-                changes = self._within(rows, after).astype(np.int64) - self._within(rows, before)
-                yield self._shown(Zset(rows.rows, rows.weights * changes)[changes != 0])
+                changes = self._is_valid(rows, after).astype(np.int64) - self._is_valid(rows, before)
+                yield self._visible(Zset(rows.rows, rows.weights * changes)[changes != 0])
 
     def _between(self, number: int, low: int, high: int) -> Iterator[Zset]:
         """Yields, block by block, the rows of a tree with a time above ``low`` and not above ``high``."""
@@ -123,7 +129,7 @@ class Timed(Stage):
             yield Zset(rows[:m], weights[:m])
             room = min(2 * room, _SCANNED)
 
-    def _shown(self, rows: Zset) -> Zset:
+    def _visible(self, rows: Zset) -> Zset:
         return rows.project(range(len(self.columns)))
 
     # Reading
@@ -132,7 +138,7 @@ class Timed(Stage):
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows. O(1) per row whose period has begun, or per row of the stage if all periods begin at
         once."""
-        return (self._shown(rows) for rows in self._scan(self._time()))
+        return (self._visible(rows) for rows in self._scan(self._time()))
 
     def _scan(self, time: int) -> Iterator[Zset]:
         """Yields the rows whose period contains the time, with their hidden columns."""
@@ -140,7 +146,7 @@ class Timed(Stage):
         if time != NULL:
             low, high = (NULL, time) if at == self._since else (time, _LATEST)
             for rows in self._between(0, low, high):
-                yield rows[self._within(rows, time)]
+                yield rows[self._is_valid(rows, time)]
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row. Costs as much as ``scan``."""

@@ -24,12 +24,13 @@ _FEW, _ALL, _LATEST, _LEAST = 64, 1 << 62, 2**63 - 1, -(2**63)
 class Tombstones:
     """The tombstones of one relation, whose record a word of ``table`` of a part references.
 
-    ``width``: words of a key. ``behind``: how far behind the greatest sequence they are kept, in units of the sequence.
+    ``width``: words of a key. ``retention``: how far behind the greatest sequence they are kept, in units of the
+    sequence.
     """
 
-    def __init__(self, part: Part, table: int, width: int, behind: int) -> None:
+    def __init__(self, part: Part, table: int, width: int, retention: int) -> None:
         self._part = part
-        self._behind = behind
+        self._retention = retention
         self._width = width + 1  # the sequence comes first
         order = np.array([[i, orders.BY_WORD, 0, 0] for i in range(self._width)], np.int64).reshape(-1)
         self._record, made = part.record(table + T_TALLIES, _WORDS)
@@ -58,7 +59,7 @@ class Tombstones:
         """Returns the sequence up to which tombstones expire once ``greatest`` is also reached; -2^63 before any
         change."""
         reached = max(int(self._part.arena[self._record + _GREATEST]), greatest)
-        return _LEAST if reached == NULL else max(reached - self._behind, _LEAST)
+        return _LEAST if reached == NULL else max(reached - self._retention, _LEAST)
 
     # The tombstones
     # ------------------------------------------------------------------------------------------------------------------

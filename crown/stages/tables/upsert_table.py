@@ -27,7 +27,7 @@ from crown.store.codec import NULL
 from crown.store.zset import Zset
 from plans.schema import Column, Table
 
-THERE, DELETED, WAS_ABSENT = 1, 2, 3
+LIVE, DELETED, WAS_ABSENT = 1, 2, 3
 """States of a record: a live row; a tombstone; in the table of previous records, that there was no record. 0: no
 record."""
 _LATE = T_TALLIES + 2  # of the rows' table, after the counters of the base tables: late changes
@@ -47,10 +47,10 @@ class Upserts:
         sequence = None if table.sequence is None else table.column(table.sequence)
         self.columns = tuple(used)
         self.ordered = sequence is not None
-        self.behind = table.kept_behind
+        self.retention = table.kept_behind
         self.carried: tuple[Column, ...] = self.columns if sequence is None else (*self.columns, sequence)
         self.key = [place[name.lower()] for name in table.key]
-        self.rest = [i for i in range(len(used)) if i not in self.key]
+        self.nonkey = [i for i in range(len(used)) if i not in self.key]
 
     def last(self, changes: Zset) -> Zset:
         """Returns the last change of each key, in the order of the batch: by sequence, deletes first, then by position.
@@ -75,14 +75,16 @@ def upserts_of(tables: Iterable[Table], used: Mapping[str, Sequence[Column]]) ->
 class UpsertTable:
     """The rows of a relation by key, in table ``current``; the records before the last batch, in table ``before``.
 
-    ``gone``: the order of its tombstones, or None if they are kept forever.
+    ``expiring``: the order of its tombstones, or None if they are kept forever.
     """
 
-    def __init__(self, part: Part, current: int, before: int, upserts: Upserts, gone: Tombstones | None = None) -> None:
+    def __init__(
+        self, part: Part, current: int, before: int, upserts: Upserts, expiring: Tombstones | None = None
+    ) -> None:
         self._part = part
         self._upserts = upserts
-        self._gone = gone
-        words = len(upserts.rest) + 2
+        self._expiring = expiring
+        words = len(upserts.nonkey) + 2
         self._rows = CountedTuples(part, current, len(upserts.key), words)
         self._before = CountedTuples(part, before, len(upserts.key), words)
 
@@ -110,8 +112,8 @@ class UpsertTable:
     def begin(self) -> None:
         """Discards the previous batch, and begins one that can be undone. Amortized O(1) per change."""
         self.forget()
-        if self._gone is not None:
-            self._gone.begin()
+        if self._expiring is not None:
+            self._expiring.begin()
 
     def forget(self) -> None:
         """Discards the records before the last batch, which can then not be undone."""
@@ -119,7 +121,7 @@ class UpsertTable:
         self._part.arena[before.table + _LATE_NOW] = 0
         if len(before):
             for rows, words in list(before.scan()):
-                before.put(_each(rows), words, np.zeros_like(words))
+                before.put(_with_weight_one(rows), words, np.zeros_like(words))
 
     def apply(self, changes: Zset) -> tuple[Zset, np.ndarray]:
         """Returns the deleted rows, then the inserted rows, and bool[n], True for deletes that found no row.
@@ -130,52 +132,58 @@ class UpsertTable:
         keys = changes.project(self._upserts.key)
         old = self._rows.of(keys)
         new, late = self._replaced(changes, old)
-        absent = (changes.weights < 0) & ~late & (old[:, -1] != THERE)
-        rows, was, now = self._forgotten(keys.rows, old, new, changes)
+        absent = (changes.weights < 0) & ~late & (old[:, -1] != LIVE)
+        rows, was, now = self._with_expired(keys.rows, old, new, changes)
         changed = (now != was).any(axis=1)
         rows, was, now = rows[changed], was[changed], now[changed]
         kept = was.copy()
         kept[kept[:, -1] == 0, -1] = WAS_ABSENT
-        each = _each(rows)
+        each = _with_weight_one(rows)
         self._before.put(each, np.zeros_like(kept), kept)
-        self._bury(rows, was, now)
+        self._move_tombstones(rows, was, now)
         try:
             self._rows.put(each, was, now)
         except BaseException:
             with self._part.budget.lifted():
-                self._bury(rows, now, was)
+                self._move_tombstones(rows, now, was)
             raise
-        if self._gone is not None and len(changes):
-            self._gone.reach(int(changes.rows[:, -1].max()))
+        if self._expiring is not None and len(changes):
+            self._expiring.reach(int(changes.rows[:, -1].max()))
         self._count(was, now, int(np.count_nonzero(late)))
         return self._difference(rows, was, now), absent
 
-    def _forgotten(
+    def _with_expired(
         self, keys: np.ndarray, old: np.ndarray, new: np.ndarray, changes: Zset
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the keys and their records before and after the batch, without expired tombstones."""
-        if self._gone is None or not len(changes):
+        if self._expiring is None or not len(changes):
             return keys, old, new
-        until = self._gone.until(int(changes.rows[:, -1].max()))
+        until = self._expiring.until(int(changes.rows[:, -1].max()))
         new[(new[:, -1] == DELETED) & (new[:, -2] <= until)] = 0
-        over = self._gone.first(until)[:, 1:]
-        if len(keys) and len(over):  # keys that the batch changes are listed already
-            both, number = np.unique(np.concatenate([keys, over]), axis=0, return_inverse=True)
-            mine = np.zeros(len(both), bool)
+        expired = self._expiring.first(until)[:, 1:]
+        if len(keys) and len(expired):  # keys that the batch changes are listed already
+            distinct, number = np.unique(np.concatenate([keys, expired]), axis=0, return_inverse=True)
+            listed = np.zeros(len(distinct), bool)
             number = number.reshape(-1)
-            mine[number[: len(keys)]] = True
-            over = over[~mine[number[len(keys) :]]]
-        was = self._rows.of(_each(over))
-        return np.concatenate([keys, over]), np.concatenate([old, was]), np.concatenate([new, np.zeros_like(was)])
+            listed[number[: len(keys)]] = True
+            expired = expired[~listed[number[len(keys) :]]]
+        before = self._rows.of(_with_weight_one(expired))
+        return (
+            np.concatenate([keys, expired]),
+            np.concatenate([old, before]),
+            np.concatenate([new, np.zeros_like(before)]),
+        )
 
-    def _bury(self, keys: np.ndarray, old: np.ndarray, new: np.ndarray) -> None:
+    def _move_tombstones(self, keys: np.ndarray, old: np.ndarray, new: np.ndarray) -> None:
         """Updates the order of tombstones for records that change from ``old`` to ``new``. Raises MemoryBudgetError,
         with nothing changed."""
-        if self._gone is None:
+        if self._expiring is None:
             return
-        went, came = old[:, -1] == DELETED, new[:, -1] == DELETED
-        rows = np.concatenate([np.column_stack([of[here, -2], keys[here]]) for of, here in ((old, went), (new, came))])
-        self._gone.change(rows, np.repeat(np.array([-1, 1]), [np.count_nonzero(went), np.count_nonzero(came)]))
+        removed, added = old[:, -1] == DELETED, new[:, -1] == DELETED
+        rows = np.concatenate(
+            [np.column_stack([records[moved, -2], keys[moved]]) for records, moved in ((old, removed), (new, added))]
+        )
+        self._expiring.change(rows, np.repeat(np.array([-1, 1]), [np.count_nonzero(removed), np.count_nonzero(added)]))
 
     def take_back(self) -> Zset:
         """Undoes the last batch, without regard to the budget. Returns the rows that it deleted and inserted.
@@ -183,43 +191,43 @@ class UpsertTable:
         found = list(self._before.scan())
         rows = np.concatenate([keys for keys, _ in found])
         old = np.concatenate([words for _, words in found])
-        keys = _each(rows)
+        keys = _with_weight_one(rows)
         new = self._rows.of(keys)
         old[old[:, -1] == WAS_ABSENT] = 0
         with self._part.budget.lifted():
             self._rows.put(keys, new, old)
-            self._bury(rows, new, old)
-        if self._gone is not None:
-            self._gone.go_back()
+            self._move_tombstones(rows, new, old)
+        if self._expiring is not None:
+            self._expiring.go_back()
         self._count(new, old, -int(self._part.arena[self._before.table + _LATE_NOW]))
         self.forget()
         return self._difference(rows, old, new)
 
     def _replaced(self, changes: Zset, old: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the records of the keys after the batch (int64[n, words]), and bool[n], True for late changes."""
-        ordered, come = self._upserts.ordered, changes.weights > 0
+        ordered, valid = self._upserts.ordered, changes.weights > 0
         new = np.zeros_like(old)
-        new[:, :-2] = np.where(come[:, None], changes.rows[:, self._upserts.rest], NULL)
+        new[:, :-2] = np.where(valid[:, None], changes.rows[:, self._upserts.nonkey], NULL)
         new[:, -2] = changes.rows[:, -1] if ordered else 0
-        new[:, -1] = np.where(come, THERE, DELETED)
+        new[:, -1] = np.where(valid, LIVE, DELETED)
         if not ordered:
-            new[~come] = 0
+            new[~valid] = 0
         late = (old[:, -1] != 0) & (new[:, -2] < old[:, -2])
-        if self._gone is not None:
-            late |= (old[:, -1] == 0) & (new[:, -2] <= self._gone.until())
+        if self._expiring is not None:
+            late |= (old[:, -1] == 0) & (new[:, -2] <= self._expiring.until())
         new[late] = old[late]
         return new, late
 
     def _difference(self, keys: np.ndarray, old: np.ndarray, new: np.ndarray) -> Zset:
         """Returns the deleted rows, then the inserted rows, for records that change from ``old`` to ``new``."""
-        upserts, n = self._upserts, len(self._upserts.rest)
-        was, now = old[:, -1] == THERE, new[:, -1] == THERE
+        upserts, n = self._upserts, len(self._upserts.nonkey)
+        was, now = old[:, -1] == LIVE, new[:, -1] == LIVE
         same = was & now & (old[:, :n] == new[:, :n]).all(axis=1)
-        gone, come = was & ~same, now & ~same
-        weights = np.repeat(np.array([-1, 1]), [np.count_nonzero(gone), np.count_nonzero(come)])
+        deleted, inserted = was & ~same, now & ~same
+        weights = np.repeat(np.array([-1, 1]), [np.count_nonzero(deleted), np.count_nonzero(inserted)])
         rows = np.empty((len(weights), len(upserts.columns)), np.int64)
-        rows[:, upserts.key] = np.concatenate([keys[gone], keys[come]])
-        rows[:, upserts.rest] = np.concatenate([old[gone, :n], new[come, :n]])
+        rows[:, upserts.key] = np.concatenate([keys[deleted], keys[inserted]])
+        rows[:, upserts.nonkey] = np.concatenate([old[deleted, :n], new[inserted, :n]])
         return Zset(rows, weights)
 
     def _count(self, old: np.ndarray, new: np.ndarray, late: int) -> None:
@@ -248,31 +256,31 @@ class UpsertTable:
         for keys, words in self._rows.scan():
             rows = np.full((len(keys), len(upserts.carried)), NULL, np.int64)
             rows[:, upserts.key] = keys
-            rows[:, upserts.rest] = words[:, :-2]
+            rows[:, upserts.nonkey] = words[:, :-2]
             if upserts.ordered:
                 rows[:, -1] = words[:, -2]
-            yield Zset(rows, np.where(words[:, -1] == THERE, 1, -1))
+            yield Zset(rows, np.where(words[:, -1] == LIVE, 1, -1))
 
     def mark_values(self) -> None:
         """Marks every value in the dictionary that rows, and the records before the last batch, reference. O(state)."""
-        columns = [self._upserts.columns[i] for i in (*self._upserts.key, *self._upserts.rest)]
+        columns = [self._upserts.columns[i] for i in (*self._upserts.key, *self._upserts.nonkey)]
         for table in (self._rows, self._before):
             self._part.mark_words(table.table, columns)
 
     def check_invariants(self) -> None:
         """Raises AssertionError unless the counters match the records. O(state)."""
         states = np.concatenate([words[:, -1] for _, words in self._rows.scan()])
-        assert np.isin(states, [THERE, DELETED]).all(), "a record has a state that there is not"
-        assert np.count_nonzero(states == DELETED) == self.tombstones, "the tombstones are not those counted"
-        if self._gone is not None:
+        assert np.isin(states, [LIVE, DELETED]).all(), "a record has an unknown state"
+        assert np.count_nonzero(states == DELETED) == self.tombstones, "the tombstones do not match their counter"
+        if self._expiring is not None:
             found = [
                 np.column_stack([words[:, -2], keys])[words[:, -1] == DELETED] for keys, words in self._rows.scan()
             ]
-            wanted = sorted(map(tuple, np.concatenate(found).tolist()))
-            assert wanted == list(map(tuple, self._gone.every().tolist())), "the tombstones are not in order"
-            assert all(row[0] > self._gone.until() for row in wanted), "a tombstone is there whose time is over"
+            expected = sorted(map(tuple, np.concatenate(found).tolist()))
+            assert expected == list(map(tuple, self._expiring.every().tolist())), "the tombstones are not in order"
+            assert all(row[0] > self._expiring.until() for row in expected), "an expired tombstone is stored"
 
 
-def _each(keys: np.ndarray) -> Zset:
+def _with_weight_one(keys: np.ndarray) -> Zset:
     """Returns keys with weight 1."""
     return Zset(keys, np.ones(len(keys), np.int64))

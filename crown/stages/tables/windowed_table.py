@@ -42,11 +42,11 @@ class WindowedTable:
         self._part = part
         self._columns = columns
         self._width = len(columns) + window.arrival  # with a running number after the row
-        self._at = len(columns) if window.arrival else [column.name for column in columns].index(window.by)
-        others = [i for i in range(len(columns)) if i != self._at]
-        numbered = [self._at] if window.arrival else []
-        self._ordered = self._in_order([self._at, *others])
-        self._by_row = self._in_order([*others, *numbered])
+        self._time_column = len(columns) if window.arrival else [column.name for column in columns].index(window.by)
+        other_columns = [i for i in range(len(columns)) if i != self._time_column]
+        number_column = [self._time_column] if window.arrival else []
+        self._ordered = self._in_order([self._time_column, *other_columns])
+        self._by_row = self._in_order([*other_columns, *number_column])
         self._record, made = part.record(table + _RECORD, kernels.WORDS)
         if made:
             part.arena[self._record + MARK] = NULL
@@ -75,81 +75,81 @@ class WindowedTable:
         done: list[Zset] = []
         try:
             done.append(self._changed(net, advance, strict))
-            for leaving in self._leaving():
-                self._add(leaving)
-                self._counters()[kernels.EXPIRED - MARK] -= int(leaving.weights.sum())
-                done.append(leaving)
+            for expired in self._expired():
+                self._add(expired)
+                self._counters()[kernels.EXPIRED - MARK] -= int(expired.weights.sum())
+                done.append(expired)
             total = Zset.gathered(done, self._width).net()
-            self._write_down(total, before)
+            self._store_effect(total, before)
         except BaseException:
             with self._part.budget.lifted():
                 for part in reversed(done):
                     self._add(part.negated())
             self._counters()[:] = before
             raise
-        return self._shown(total)
+        return self._without_numbers(total)
 
     def _changed(self, net: Zset, advance: int | None, strict: bool) -> Zset:
         """Applies the changes, and moves the watermark. Returns the effective changes."""
         counters = self._counters()
         if not self.window.counts:
-            late = net.rows[:, self._at] <= self.late_until()
+            late = net.rows[:, self._time_column] <= self.late_until()
             counters[kernels.LATE - MARK] += int(np.abs(net.weights[late]).sum())
             net = net[~late]
         counters[kernels.UPDATES - MARK] += len(net)
-        wanted, missing = self._placed(net) if self.window.arrival else (net, np.empty(0, np.int64))
+        changes, missing = self._with_numbers(net) if self.window.arrival else (net, np.empty(0, np.int64))
         if strict and missing.any():
-            raise self._refusal(net, missing)
-        taken = self._add(wanted)
+            raise self._missing_delete(net, missing)
+        taken = self._add(changes)
         if not self.window.arrival:
-            missing = taken - wanted.weights
+            missing = taken - changes.weights
             if strict and missing.any():
                 with self._part.budget.lifted():
-                    self._add(Zset(wanted.rows, -taken)[taken != 0])
-                raise self._refusal(wanted, missing)
+                    self._add(Zset(changes.rows, -taken)[taken != 0])
+                raise self._missing_delete(changes, missing)
         counters[kernels.MISSING - MARK] += int(missing.sum())
         if not self.window.counts:
-            inserted = wanted.rows[wanted.weights > 0, self._at]
+            inserted = changes.rows[changes.weights > 0, self._time_column]
             mark = self.window.watermark_of(int(inserted.max())) if len(inserted) else NULL
             counters[0] = max(int(counters[0]), mark, NULL if advance is None else advance)
-        return Zset(wanted.rows, taken)[taken != 0]
+        return Zset(changes.rows, taken)[taken != 0]
 
-    def _placed(self, given: Zset) -> tuple[Zset, np.ndarray]:
-        """Returns the changes with running numbers, and the missing copies of each change of ``given``. Deletes get the
+    def _with_numbers(self, net: Zset) -> tuple[Zset, np.ndarray]:
+        """Returns the changes with running numbers, and the missing copies of each change of ``net``. Deletes get the
         numbers of the oldest copies, inserts get new ones."""
-        gone, come = _in_order(given)
-        missing = np.zeros(len(given), np.int64)
+        deletes, inserts = _in_order(net)
+        missing = np.zeros(len(net), np.int64)
         counters = self._counters()
         found = Zset.empty(self._width)
-        if len(gone):
-            deletes = given[gone < 0]
-            wanted = -gone[gone < 0]
-            keys = np.vstack([deletes.columns(), np.full(len(deletes), NULL, np.int64)])
-            room = min(int(wanted.sum()), int(counters[ROWS - MARK]))
+        if len(deletes):
+            deleted = net[deletes < 0]
+            copies = -deletes[deletes < 0]
+            keys = np.vstack([deleted.columns(), np.full(len(deleted), NULL, np.int64)])
+            room = min(int(copies.sum()), int(counters[ROWS - MARK]))
             rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
             trees = self._by_row
             m = kernels.oldest(
-                self._part.arena, self._record + kernels.BY_ROW, trees.shape, trees.spec, trees.strides(len(deletes)),
-                keys, wanted, *self._part.dictionary.memory, trees.path, rows, weights,
+                self._part.arena, self._record + kernels.BY_ROW, trees.shape, trees.spec, trees.strides(len(deleted)),
+                keys, copies, *self._part.dictionary.memory, trees.path, rows, weights,
             )  # fmt: skip
             found = Zset(rows[:m], -weights[:m])
-            missing[gone < 0] = wanted
-        inserts = Zset(given.rows, come)[come > 0]
+            missing[deletes < 0] = copies
+        inserted = Zset(net.rows, inserts)[inserts > 0]
         first = int(counters[kernels.NEXT - MARK])
-        numbers = np.arange(first, first + len(inserts), dtype=np.int64)
-        counters[kernels.NEXT - MARK] += len(inserts)
-        numbered = Zset(np.column_stack([inserts.rows, numbers]), inserts.weights)
+        numbers = np.arange(first, first + len(inserted), dtype=np.int64)
+        counters[kernels.NEXT - MARK] += len(inserted)
+        numbered = Zset(np.column_stack([inserted.rows, numbers]), inserted.weights)
         return Zset.gathered([found, numbered], self._width), missing
 
-    def _leaving(self) -> Iterator[Zset]:
+    def _expired(self) -> Iterator[Zset]:
         """Yields, block by block, deletes of the expired rows. The caller must have deleted the previous block."""
         room = 64
         while True:
-            until, copies = self._bound()
+            until, copies = self._expired_bounds()
             rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
             m = kernels.front(
-                self._part.arena, self._record + kernels.ORDERED, self._ordered.shape, self._at, until, copies, rows,
-                weights,
+                self._part.arena, self._record + kernels.ORDERED, self._ordered.shape, self._time_column, until, copies,
+                rows, weights,
             )  # fmt: skip
             if m:
                 yield Zset(rows[:m], -weights[:m])
@@ -157,7 +157,7 @@ class WindowedTable:
                 return
             room = min(2 * room, _SCANNED)
 
-    def _bound(self) -> tuple[int, int]:
+    def _expired_bounds(self) -> tuple[int, int]:
         """Returns the bounds of expired rows: the greatest expired time, and the number of expired copies."""
         if self.window.counts:
             return _LATEST, len(self) - self.window.rows
@@ -169,7 +169,7 @@ class WindowedTable:
         self._counters()[ROWS - MARK] += int(taken.sum())
         return taken
 
-    def _write_down(self, total: Zset, before: np.ndarray) -> None:
+    def _store_effect(self, total: Zset, before: np.ndarray) -> None:
         """Stores the effect of a batch, and the counters ``before`` it. O(batch)."""
         arena, n, handle = self._part.arena, len(total), 0
 
@@ -180,14 +180,14 @@ class WindowedTable:
             handle = int(block(arena, self._size(n)))
             return True
 
-        self._part.insist(work, self._size(n))
+        self._part.run_until_done(work, self._size(n))
         arena[handle] = n
         parts = (before, total.flat(), total.weights)
         arena[handle + 1 : handle + self._size(n)] = np.concatenate(parts)
-        self._forget()
+        self._release_effect()
         arena[self._record + UNDO] = handle
 
-    def _written(self) -> tuple[Zset, np.ndarray]:
+    def _stored_effect(self) -> tuple[Zset, np.ndarray]:
         """Returns the stored effect of the last batch, or an empty one, and the counters before it."""
         arena, handle = self._part.arena, int(self._part.arena[self._record + UNDO])
         n = int(arena[handle]) if handle else 0
@@ -196,7 +196,7 @@ class WindowedTable:
         )
         return Zset(rows.reshape(n, self._width), weights), before
 
-    def _forget(self) -> None:
+    def _release_effect(self) -> None:
         arena, handle = self._part.arena, int(self._part.arena[self._record + UNDO])
         if handle:
             release(arena, handle, self._size(int(arena[handle])))
@@ -207,12 +207,12 @@ class WindowedTable:
 
     def take_back(self) -> Zset:
         """Undoes the last batch, without regard to the budget. Returns its effect. O(batch log n)."""
-        total, before = self._written()
+        total, before = self._stored_effect()
         with self._part.budget.lifted():
             self._add(total.negated())
         self._counters()[:] = before
-        self._forget()
-        return self._shown(total)
+        self._release_effect()
+        return self._without_numbers(total)
 
     # Reading
     # ------------------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class WindowedTable:
     @property
     def type(self) -> str:
         """Returns the type of the column that orders the window."""
-        return self._columns[self._at].type
+        return self._columns[self._time_column].type
 
     def scan(self) -> Iterator[Zset]:
         """Yields the rows inside the window, with their copies. O(1) per row."""
@@ -254,14 +254,14 @@ class WindowedTable:
         """Returns a view of the counters, the watermark first."""
         return self._part.arena[self._record + MARK : self._record + MARK + COUNTERS]
 
-    def _shown(self, rows: Zset) -> Zset:
+    def _without_numbers(self, rows: Zset) -> Zset:
         """Returns rows without their running numbers, net."""
         return rows.net(range(len(self._columns)))
 
-    def _refusal(self, net: Zset, missing: np.ndarray) -> MissingDeleteError:
-        at = int(missing.argmax())
-        row = net.rows[at, : len(self._columns)]
-        return self._part.missing_delete(self.window.relation, self._columns, row, -int(net.weights[at]))
+    def _missing_delete(self, net: Zset, missing: np.ndarray) -> MissingDeleteError:
+        position = int(missing.argmax())
+        row = net.rows[position, : len(self._columns)]
+        return self._part.missing_delete(self.window.relation, self._columns, row, -int(net.weights[position]))
 
     # Maintenance
     # ------------------------------------------------------------------------------------------------------------------
@@ -270,31 +270,31 @@ class WindowedTable:
         """Marks every value in the dictionary that the rows and the stored effect of the last batch reference.
         O(state)."""
         self._rows.mark_values()
-        written = self._written()[0]
+        effect = self._stored_effect()[0]
         for i, column in enumerate(self._columns):
             if uses_dictionary(column.type):
-                self._part.dictionary.mark_codes(np.ascontiguousarray(written.rows[:, i]))
+                self._part.dictionary.mark_codes(np.ascontiguousarray(effect.rows[:, i]))
 
     def check_invariants(self) -> None:
         """Raises AssertionError unless the trees are in order, have the same rows, and no expired row."""
         self._rows.check_invariants()
         found = list(self._scan())
-        assert sum(int(rows.weights.sum()) for rows in found) == len(self), "rows are not what was counted"
-        until, copies = self._bound()
+        assert sum(int(rows.weights.sum()) for rows in found) == len(self), "the rows do not match their counter"
+        until, copies = self._expired_bounds()
         if self.window.counts:
-            assert copies <= 0, "more rows are in than the window has"
+            assert copies <= 0, "the window has too many rows"
         else:
-            assert all((rows.rows[:, self._at] > until).all() for rows in found), "a row is in whose time is over"
+            assert all((rows.rows[:, self._time_column] > until).all() for rows in found), "an expired row is stored"
 
     def stats(self) -> dict[str, Any]:
         """Returns the window, the rows inside it, the total expired and late rows, and the watermark if it has one."""
         counters = dict(zip(_NAMES, self._counters().tolist(), strict=True))
-        told = {"window": str(self.window), "rows": counters["rows"], "expired": counters["expired"]}
+        stats = {"window": str(self.window), "rows": counters["rows"], "expired": counters["expired"]}
         if self.window.counts:
-            return told
+            return stats
         mark = self.watermark()
-        shown = mark if mark is None or isinstance(mark, int) else str(mark)
-        return {**told, "late": counters["late"], "watermark": shown}
+        printed = mark if mark is None or isinstance(mark, int) else str(mark)
+        return {**stats, "late": counters["late"], "watermark": printed}
 
     def forget_counters(self) -> None:
         """Resets the counters of received changes."""

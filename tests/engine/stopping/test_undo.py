@@ -80,7 +80,7 @@ def test_a_batch_is_undone_by_whoever_opens_the_state_next(query: str, tmp_path:
         engine.undo(rows)
         assert _told(engine) == before
         engine.check_invariants()
-        with pytest.raises(UnusableStateError, match="what the last batch replaced is not known any more"):
+        with pytest.raises(UnusableStateError, match="the last batch cannot be undone"):
             engine.undo(rows)
         assert not engine.lost
         list(engine.run(engine.prepare(rows)))

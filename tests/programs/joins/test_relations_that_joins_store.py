@@ -49,7 +49,7 @@ def told(engine):
 def that_counts(made):
     """An engine whose base tables count every tuple itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BaseTables, "ask", lambda self, stored: None)
+        patch.setattr(BaseTables, "use_joins", lambda self, stored: None)
         return ProgramEngine.create(made)
 
 
