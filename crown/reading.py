@@ -12,6 +12,7 @@ import pyarrow as pa
 from crown.errors import ChangeError, CrownError
 from crown.guards.arguments import flag_of, number_of
 from crown.ingest.changes import WEIGHT
+from crown.programs.cells.result import ResultOfCells
 from crown.programs.result import ResultOf
 from crown.results.copies import repeated
 from crown.results.factorized import FactorizedHead
@@ -22,7 +23,7 @@ class Readable(Framed):
     """A result that can be asked."""
 
     @abstractmethod
-    def _reader(self) -> ResultOf:
+    def _reader(self) -> ResultOf | ResultOfCells:
         """Returns the result that answers."""
 
     @property
@@ -165,7 +166,7 @@ class Readable(Framed):
         return self.count()
 
 
-def _rows(reader: ResultOf, weighted: bool) -> Iterator[pa.RecordBatch]:
+def _rows(reader: ResultOf | ResultOfCells, weighted: bool) -> Iterator[pa.RecordBatch]:
     """Returns the rows of a result: each as often as it is there, or once, with its weight."""
     if weighted:
         return reader.deltas_from_nothing()

@@ -27,7 +27,8 @@ from crown.ingest.clock import with_time
 from crown.ingest.quarantine import write as write_quarantine
 from crown.ingest.tables.frames import schemas, with_tables
 from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
-from crown.programs.program import ProgramEngine
+from crown.programs.cells.engine import Engine, engine_of
+from crown.programs.cells.result import ResultOfCells
 from crown.programs.result import ResultOf
 from crown.programs.snapshot import load as load_engine
 from crown.programs.wanted import NOTHING, Wanted
@@ -55,7 +56,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
 
     def __init__(
         self,
-        engine: ProgramEngine,
+        engine: Engine,
         quarantine_dir: Path | None = None,
         batches: int = 0,
         unread: frozenset[str] = frozenset(),
@@ -72,7 +73,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         html_table.attach()
         progress_bar.attach(self._meter)
 
-    def _reader(self) -> ResultOf:
+    def _reader(self) -> ResultOf | ResultOfCells:
         return self._engine.result
 
     def _maintained(self) -> Program:
@@ -216,7 +217,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         beyond = self.amplified_beyond
         if deltas and beyond is not None and sum([part.num_rows for part in deltas]) > beyond:
             self._warn_of_amplified(prepared, deltas)
-        if self._engine.base_tables.missing:
+        if self._engine.absent:
             self._warn_of_absent(self._engine.absent)
         if self._quarantine_dir is not None and (bad := prepared.bad):
             self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
@@ -330,9 +331,7 @@ def view(
     program = make_program(query, declared, **planning.keywords())
     demand_quarantine(program, folder)
     threads = resources.threads or 1
-    engine = ProgramEngine.create(
-        program, state, threads=threads, memory_budget=resources.budget, on_missing=checks.missing
-    )
+    engine = engine_of(program, state, threads=threads, memory_budget=resources.budget, on_missing=checks.missing)
     made = View(engine, folder, unread=unread_of(declared, program), quiet=checks.on_missing is not None)
     if first:
         made.update(first)

@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from crown.analysis.parts import stages_of
-from crown.programs.program import ProgramEngine
+from crown.programs.cells.engine import Engine
 
 Headers = list[list[np.ndarray]]
 """Per stage and cell, a copy of the header of its arena; empty for a stage without counters."""
@@ -27,7 +27,7 @@ class LastBatch:
 class Meter:
     """Stores the counters of the last batch that an engine has finished. Costs a few microseconds per batch."""
 
-    def __init__(self, engine: ProgramEngine) -> None:
+    def __init__(self, engine: Engine) -> None:
         parts = [part.headers for part in stages_of(engine)]
         self._sizes = list(map(len, parts))
         self._headers = [one for part in parts for one in part]

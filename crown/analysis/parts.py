@@ -9,7 +9,7 @@ import numpy as np
 from crown.engine.state import State
 from crown.kernels import arena as A
 from crown.kernels.geometry import table_total
-from crown.programs.program import ProgramEngine
+from crown.programs.cells.engine import Engine
 from crown.stages.joins.core import Join
 from plans.programs.stages import JoinStage, Stage
 
@@ -38,12 +38,14 @@ class StageParts:
         return [arena[: A.H_TABLES] for arena in self.arenas]
 
 
-def stages_of(engine: ProgramEngine) -> list[StageParts]:
+def stages_of(engine: Engine) -> list[StageParts]:
     """Returns the stages of an engine in order. O(stages)."""
-    return [
-        StageParts(number, stage, made.parts, made.states if isinstance(made, Join) else ())
-        for number, (made, stage) in enumerate(zip(engine.stages, engine.plan.stages, strict=True))
-    ]
+    found = []
+    for number, stage in enumerate(engine.plan.stages):
+        made = [cell.stages[number] for cell in engine.cells]
+        states = tuple(state for one in made if isinstance(one, Join) for state in one.states)
+        found.append(StageParts(number, stage, tuple(part for one in made for part in one.parts), states))
+    return found
 
 
 def header(state: State) -> np.ndarray:

@@ -12,6 +12,7 @@ from crown.analysis.hot import Fan, HotKey, fan, hottest
 from crown.analysis.meter import LastBatch
 from crown.analysis.parts import StageParts, stages_of
 from crown.analysis.work import Work, work, work_of
+from crown.programs.cells.engine import Engine
 from crown.programs.program import ProgramEngine
 from plans.programs.stages import JoinStage
 from plans.show import explain, programs, upkeep
@@ -72,7 +73,7 @@ class Report:
         return "\n".join(lines) + "\n"
 
 
-def report(engine: ProgramEngine, last: LastBatch | None) -> Report:
+def report(engine: Engine, last: LastBatch | None) -> Report:
     """Returns the report of an engine; ``last``: its last batch. O(groups), in vectorised steps."""
     stats = engine.stats()
     stages = tuple(_report(engine, part, stats["stages"][part.number], last) for part in stages_of(engine))
@@ -82,12 +83,17 @@ def report(engine: ProgramEngine, last: LastBatch | None) -> Report:
     return Report(verdict, path_of(engine), engine.batches, seconds, size, stats["dictionary"], missing, stages)
 
 
-def path_of(engine: ProgramEngine) -> str:
+def path_of(engine: Engine) -> str:
     """Returns the way in which an engine applies a batch of a few rows."""
-    return f"steps: {engine.split}" if engine.pipeline is None else "one native call"
+    way = f"steps: {engine.split}" if engine.pipeline is None else "one native call"
+    if isinstance(engine, ProgramEngine):
+        return way
+    dealt = ", ".join(f"{name} by {column}" for name, column in engine.dealt.items())
+    rest = "".join(f", all of {table.name}" for table in engine.plan.tables if table.name.lower() not in engine.dealt)
+    return f"{engine.threads} cells, {dealt}{rest}; in each {way}"
 
 
-def _report(engine: ProgramEngine, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:
+def _report(engine: Engine, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:
     cost = upkeep.upkeep(part.stage)
     made = StageReport(part.number, programs.kind(part.stage), cost.name, cost.update, part.bytes, {})
     if not isinstance(part.stage, JoinStage):

@@ -63,7 +63,8 @@ def work(state: State, headers: list[np.ndarray], since: list[np.ndarray] | None
 
 
 def work_of(headers: list[np.ndarray], since: list[np.ndarray] | None = None) -> Work:
-    """Returns the work in the header of a stage that is not a join, or its difference from an earlier header. O(1)."""
-    (now,), (before,) = headers, since or [np.zeros_like(headers[0])]
+    """Returns the work in the headers of a stage that is not a join, one per cell, or its difference from earlier
+    ones. O(cells)."""
+    now, before = np.sum(headers, axis=0), np.sum(since or [np.zeros_like(headers[0])], axis=0)
     read, touched, emitted = (int(now[word] - before[word]) for word in (READ, A.H_STEPS, PASSED))
     return Work(read, touched, emitted, ())

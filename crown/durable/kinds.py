@@ -14,8 +14,8 @@ from crown.durable.identity import Identity
 from crown.durable.recovery import EXACT, Kind
 from crown.errors import SnapshotError
 from crown.programs import snapshot
+from crown.programs.cells.engine import Engine, engine_of
 from crown.programs.database_engine import DatabaseEngine
-from crown.programs.program import ProgramEngine
 from plans.program import Program
 
 PROGRAM = "program"
@@ -23,7 +23,7 @@ PROGRAM = "program"
 
 
 @dataclass(frozen=True)
-class ViewKind(Kind[ProgramEngine]):
+class ViewKind(Kind[Engine]):
     """The engine of one view."""
 
     identity: Identity
@@ -32,9 +32,9 @@ class ViewKind(Kind[ProgramEngine]):
     verify: bool = True
 
     @override
-    def create(self) -> ProgramEngine:
+    def create(self) -> Engine:
         program = self.identity.stored_program(self.folder)
-        return ProgramEngine.create(
+        return engine_of(
             program,
             threads=self.identity.threads,
             memory_budget=self.budget,
@@ -42,22 +42,20 @@ class ViewKind(Kind[ProgramEngine]):
         )
 
     @override
-    def load(self, path: Path) -> tuple[ProgramEngine, dict[str, Any]]:
+    def load(self, path: Path) -> tuple[Engine, dict[str, Any]]:
         engine, extra = snapshot.load(path, None, self.budget, self.verify)
         if engine.fingerprint != self.identity.fingerprint:
             raise SnapshotError(f"{path} is of another query")
         return engine, extra
 
     @override
-    def replay(
-        self, engine: ProgramEngine, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
-    ) -> ProgramEngine:
+    def replay(self, engine: Engine, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Engine:
         engine.run(engine.prepare(tables), deltas=False).close()
         engine.batches = batch
         return engine
 
     @override
-    def adds_up(self, engine: ProgramEngine, batch: int, header: Mapping[str, Any]) -> bool:
+    def adds_up(self, engine: Engine, batch: int, header: Mapping[str, Any]) -> bool:
         return EXACT in header and _is_a_sum(engine.plan)
 
 

@@ -13,7 +13,7 @@ from crown.durable.journal import Journal
 from crown.durable.kinds import ViewKind
 from crown.guards.arguments import number_of
 from crown.ingest.batch import PreparedBatch
-from crown.programs.program import ProgramEngine
+from crown.programs.cells.engine import Engine
 from crown.programs.wanted import Wanted
 from crown.views import View
 
@@ -32,7 +32,7 @@ class DurableView(
 
     def __init__(
         self,
-        engine: ProgramEngine,
+        engine: Engine,
         journal: Journal,
         quarantine_dir: Path | None,
         snapshot_bytes: int,

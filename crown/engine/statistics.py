@@ -65,15 +65,16 @@ def statistics(state: State) -> dict[str, Any]:
 def together(cells: list[dict[str, Any]]) -> dict[str, Any]:
     """Returns the sum of the ``statistics`` of several cells, and their number ``cells``. ``max_delay`` is the
     maximum."""
-    return {**_summed(cells), "max_delay": max(cell["max_delay"] for cell in cells), "cells": len(cells)}
+    return {**summed(cells), "max_delay": max(cell["max_delay"] for cell in cells), "cells": len(cells)}
 
 
-def _summed(given: list[dict[str, Any]]) -> dict[str, Any]:
+def summed(given: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the sums of the numbers in several dicts of one form; of other values the first."""
     out: dict[str, Any] = {}
     for key, value in given[0].items():
         values = [stats[key] for stats in given]
         if isinstance(value, dict):
-            out[key] = _summed(values)
+            out[key] = summed(values)
         else:
-            out[key] = sum(values) if isinstance(value, int) else value
+            out[key] = sum(values) if isinstance(value, int) and not isinstance(value, bool) else value
     return out

@@ -44,7 +44,7 @@ from crown.ingest.conventions import code_column, known, weights_of_codes
 from crown.ingest.envelopes import Envelopes
 from crown.ingest.tables.columns import WEIGHT, doubtful, is_missing, item, opened, whole_rows
 from crown.ingest.tables.frames import names_of, tabular
-from crown.ingest.tables.given import WHOLE, Columns, Given, OfBatch, Scan, Scanned, Test
+from crown.ingest.tables.given import WHOLE, Columns, Dealt, Given, OfBatch, Scan, Scanned, Test
 from crown.ingest.tables.values import INTEGERS, converted, has_no_zone, is_text
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
@@ -104,10 +104,16 @@ class Checker:
     """Checks batches of one relation. ``columns`` (names of ``table``): the wanted columns.
 
     ``tests``: alternatives, each a conjunction of tests; a scan reads the rows that meet one of them. Empty for all
-    rows.
+    rows. ``dealt``: a scan reads only these rows.
     """
 
-    def __init__(self, table: Table, columns: Sequence[str], tests: Sequence[Sequence[Test]] = ()) -> None:
+    def __init__(
+        self,
+        table: Table,
+        columns: Sequence[str],
+        tests: Sequence[Sequence[Test]] = (),
+        dealt: Dealt | None = None,
+    ) -> None:
         self._relation = table.name
         self._table = table
         self._order = tuple(column.name for column in table.columns)
@@ -131,6 +137,7 @@ class Checker:
         self._read: list[int] = []  # the positions of all of them, if the batch has all
         self._schema: pa.Schema | None = None  # of the last batch whose columns were checked
         self._tests = tests
+        self._dealt = dealt
         self._scan: Scan | None = None  # of batches with that schema, or None if it does not fit
         self._of_rows: dict[bool, tuple[pa.Schema, Scan]] = {}  # of rows of integers, by whether they have weights
         self._integers = bool(columns) and not table.upserts and all(kinds[name] in WHOLE for name in columns)
@@ -242,7 +249,7 @@ class Checker:
             fields = [(name, target) for name, _, target in self._wanted] + ([(WEIGHT, _INT64)] if weighed else [])
             places = {name: i for i, name in enumerate(self._kinds)}
             weight = len(places) if weighed else None
-            scan = Scan(self._kinds, places, weight, self._required, self._tests, MAX_WEIGHT)
+            scan = Scan(self._kinds, places, weight, self._required, self._tests, MAX_WEIGHT, self._dealt)
             self._of_rows[weighed] = pa.schema(fields), scan
         schema, scan = self._of_rows[weighed]
         columns = list(np.ascontiguousarray(words.T))
@@ -305,7 +312,7 @@ class Checker:
 
     def _new_scan(self) -> Scan:
         places = dict(zip(self._kinds, self._read, strict=False))
-        return Scan(self._kinds, places, self._weight, self._required, self._tests, MAX_WEIGHT)
+        return Scan(self._kinds, places, self._weight, self._required, self._tests, MAX_WEIGHT, self._dealt)
 
     def _locate(self, names: list[str]) -> None:
         wrong = doubtful(names, self._declared)

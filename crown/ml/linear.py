@@ -14,6 +14,7 @@ from crown.ml.coefficients import Coefficients, fit
 from crown.ml.finite import not_finite
 from crown.ml.query import program, stage_of
 from crown.ml.sums import Sums
+from crown.programs.program import ProgramEngine
 from crown.views import View, view
 from crown.views import load as load_view
 
@@ -33,6 +34,7 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
         stage = stage_of(engine.plan)
         if stage is None:
             raise CrownError(f"{view!r} keeps no sums of a regression; make it of crown.ml.program(...)")
+        assert isinstance(engine, ProgramEngine), "sums of all rows are in one cell"
         names = stage.aggregates[0].arguments
         self.view = view
         self.query = engine.plan.query
@@ -50,7 +52,7 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
         try:
             self.view.update(changes)
         except ChangeError as error:
-            found = not_finite(self.view._engine, changes, error.__context__)
+            found = not_finite(self._sums.engine, changes, error.__context__)
             if found is None:
                 raise
             raise ChangeError(found) from None

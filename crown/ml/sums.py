@@ -18,7 +18,7 @@ class Sums:
         last = engine.stages[-1]
         assert isinstance(last, Groups), "the program of a regression ends with a group"
         self.monomials = monomials(over=over)
-        self._engine = engine
+        self.engine = engine
         self._groups = last
 
     @property
@@ -29,11 +29,11 @@ class Sums:
     @property
     def skipped(self) -> int:
         """Returns the number of rows with a NULL in any of the columns."""
-        self._engine.ready()
+        self.engine.ready()
         return int(self._groups.exact("")) - self.rows
 
     def sum(self, *names: str) -> int | Fraction:
         """Returns the sum of the product of these columns over the rows. Raises CrownError if it is not maintained."""
         self.monomials.index(*names)
-        self._engine.ready()
+        self.engine.ready()
         return self._groups.exact(ROWS, *names)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowErr
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, Unscanned, relations_of
 from crown.ingest.selection import Selection
-from crown.ingest.tables.given import Scanned, Test
+from crown.ingest.tables.given import Dealt, Scanned, Test
 from crown.stages.tables.base_tables import BaseTables
 from crown.stages.tables.upsert_table import upserts_of
 from crown.stages.tables.windowed_table import WindowedTable
@@ -100,11 +101,17 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
 class BatchPreparer:
     """Checks, codes and nets batches of base relations, of which those columns and rows are taken that ``wires`` say.
 
-    ``base_tables``: of a program that has some, which know late rows and broken keys.
+    ``base_tables``: of a program that has some, which know late rows and broken keys. ``dealt``: by relation, the rows
+    of the cell, if there are several cells; the others are checked, and left out.
     """
 
     def __init__(
-        self, tables: tuple[Table, ...], wires: Wires, intern: Intern, base_tables: BaseTables | None = None
+        self,
+        tables: tuple[Table, ...],
+        wires: Wires,
+        intern: Intern,
+        base_tables: BaseTables | None = None,
+        dealt: Mapping[str, Dealt] = MappingProxyType({}),
     ) -> None:
         base = {name: wire for name, wire in wires.items() if isinstance(name, str)}
         self._names = {table.name.lower(): table.name for table in tables}
@@ -128,9 +135,10 @@ class BatchPreparer:
             for name, wire in base.items()
             if wire.conditions
         }
+        self._dealt = dealt
         self._checkers = {
-            table.name.lower(): Checker(table, self._checked(table), self._tests(table.name.lower()))
-            for table in tables
+            name: Checker(table, self._checked(table), self._tests(name), dealt.get(name))
+            for name, table in zip(self._names, tables, strict=True)
         }
 
     def _tests(self, name: str) -> Sequence[Sequence[Test]]:
@@ -143,9 +151,11 @@ class BatchPreparer:
         columns = self._used[table.name.lower()] if upserts is None else upserts.carried
         return tuple(dict.fromkeys(column.name for column in columns))
 
-    def prepare(self, changes: Mapping[str, Any], strict: bool, again: bool = False) -> PreparedBatch:
+    def prepare(
+        self, changes: Mapping[str, Any], strict: bool, again: bool = False, known: PreparedBatch | None = None
+    ) -> PreparedBatch:
         """Returns the nets of a batch. O(batch). ``again``: it was prepared before, so none of its rows is late, and
-        no key is broken.
+        no key is broken. ``known``: the same batch, as another cell has prepared it.
 
         Raises ChangeError (unknown relation, not a table) and, if ``strict``, BadRowError for the first bad row.
         """
@@ -157,11 +167,11 @@ class BatchPreparer:
         for given, data in relations_of(changes).items():
             name = given.lower()
             if name not in self._checkers:
-                known = ", ".join(sorted(self._names.values()))
-                raise ChangeError(f"relation {given!r} is not part of this query, which reads: {known}")
+                names = ", ".join(sorted(self._names.values()))
+                raise ChangeError(f"relation {given!r} is not part of this query, which reads: {names}")
             if name in nets:
                 raise ChangeError(f"relation {given!r} occurs twice in one batch; concatenate its changes")
-            batch = self._checkers[name].check(data)
+            batch = self._checkers[name].check(data) if known is None else self._again(name, data, known)
             if name in self._retained and not again:
                 batch = without_late(batch, self._retained[name], self._intern)
             if batch.bad and strict:
@@ -175,6 +185,12 @@ class BatchPreparer:
             if batch.watermark is not None:
                 advances[name] = batch.watermark
         return PreparedBatch(nets, rows, checked, advances, filtered)
+
+    def _again(self, name: str, data: Any, known: PreparedBatch) -> CheckedBatch:
+        """Returns the batch of a relation that another cell has checked. Only a scan is repeated: it reads the rows of
+        the cell."""
+        batch = known.taken[self._names[name]]
+        return batch if batch.scanned is None else self._checkers[name].check(data)
 
     def unscanned(self, changes: Mapping[str, Any]) -> PreparedBatch | None:
         """Returns a batch that is scanned when it is applied; None if it has to be checked first. O(columns).
@@ -229,7 +245,7 @@ class BatchPreparer:
 
     def _scanned(self, name: str, batch: CheckedBatch, scanned: Scanned, filtered: dict[str, int]) -> Zset:
         """Returns the rows of a batch that was scanned, with codes of what uses the dictionary."""
-        codes, weights, rows, nulls = scanned
+        codes, weights, rows, nulls, others = scanned
         given = batch.columns if rows is None else batch.columns.taken(rows)
         if name in self._selections and not self._selections[name].exact:
             kept = self._selections[name].rows(given, len(weights), self._intern)
@@ -237,7 +253,7 @@ class BatchPreparer:
                 codes, weights, given = codes.take(kept, axis=1), weights[kept], given.taken(kept)
                 rows = kept if rows is None else rows[kept]
         if rows is not None:
-            filtered[name] = len(batch.weights) - len(rows)
+            filtered[name] = len(batch.weights) - others - len(rows)
         for i, column in self._interned[name]:
             codes[i] = given.coded(self._names[name], column, self._intern, rows)
             nulls = nulls or batch.columns.null_count(column) > 0
@@ -246,11 +262,14 @@ class BatchPreparer:
     def _coded(self, name: str, batch: CheckedBatch, filtered: dict[str, int]) -> Zset:
         """Returns the rows of a batch that are read, in codes."""
         given, weights, rows = batch.columns, batch.weights, None
+        if name in self._dealt and len(weights):
+            rows = self._dealt[name].rows(given, len(weights))
+            given, weights = given.taken(rows), weights[rows]
         if name in self._selections and len(weights):
-            rows = self._selections[name].rows(given, len(weights), self._intern)
-            if rows is not None:
-                filtered[name] = len(weights) - len(rows)
-                given, weights = given.taken(rows), weights[rows]
+            kept = self._selections[name].rows(given, len(weights), self._intern)
+            if kept is not None:
+                filtered[name] = len(weights) - len(kept)
+                given, weights, rows = given.taken(kept), weights[kept], kept if rows is None else rows[kept]
         codes = np.empty((len(self._taken[name]), len(weights)), np.int64)
         nulls = given.encode(self._names[name], self._taken[name], self._intern, codes, rows)
         return Zset(codes.T, weights, nulls=nulls)

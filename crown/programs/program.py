@@ -9,9 +9,10 @@ stages are gathered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import pyarrow as pa
@@ -19,7 +20,9 @@ from typing_extensions import override
 
 from crown.engine.delivery import Batches, Delivery
 from crown.errors import CrownError, SnapshotError
+from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import PreparedBatch
+from crown.ingest.tables.given import Dealt
 from crown.kernels import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines.made import pipeline_of
@@ -48,8 +51,12 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         on_missing: str = "ignore",
         threads: int = 1,
         selecting: bool = True,
+        uninterrupted: Uninterrupted | None = None,
+        dealt: Mapping[str, Dealt] = MappingProxyType({}),
     ) -> None:
-        super().__init__(program, memory, on_missing, threads, selecting, streams=True)
+        super().__init__(
+            program, memory, on_missing, threads, selecting, streams=True, uninterrupted=uninterrupted, dealt=dealt
+        )
         self.result = ResultOf(self, len(self.stages) - 1)
         self.columns = self.result.columns
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
@@ -81,15 +88,27 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         if threads > 1 and path is not None:
             raise CrownError("path=... keeps the state of one thread in a file; leave threads at 1, or path out")
         if threads > 1 and all(grid.cells == 1 for grid in grids_of(program, threads)):
-            raise CrownError("threads=N cuts joins, and this query has none that can be; leave threads at 1 for it")
+            raise CrownError(
+                "threads=N cuts groups and joins, and this query has none that can be; leave threads at 1 for it"
+            )
         try:
             memory = ProgramMemory.create(parts_of_program(program, threads), memory_budget, seed, path)
         except OSError as error:
             raise SnapshotError(f"cannot keep the state in {path}: {error.strerror}") from error
         made = cls(program, memory, on_missing, threads, selecting)
-        memory.stamp(program, threads, layout_words(program, on_missing, selecting, False))
-        made.tallies.begin(range(len(made.stages) - (made._streaming is not None)))
+        made.begin_empty()
         return made
+
+    def begin_empty(self) -> None:
+        """Writes into the memory of a new, empty engine what it is a part of."""
+        layout = layout_words(self._program, self.on_missing, self.selecting, False)
+        self.memory.stamp(self._program, self.threads, layout)
+        self.tallies.begin(range(len(self.stages) - (self._streaming is not None)))
+
+    @property
+    def cells(self) -> Sequence[ProgramEngine]:
+        """Returns the engines of the cells: this one."""
+        return [self]
 
     @classmethod
     def attach(cls, program: Program, path: Path, *, on_missing: str = "ignore", selecting: bool = True) -> Self:
@@ -109,6 +128,10 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
 
     def prepare_at_once(self, changes: Mapping[str, Any], strict: bool, wanted: Wanted) -> PreparedBatch:
         """Does what ``prepare`` does for a batch that is applied next, by ``apply``: it may be scanned only then."""
+        return self.unscanned(changes, strict, wanted) or self.prepare(changes, strict)
+
+    def unscanned(self, changes: Mapping[str, Any], strict: bool, wanted: Wanted) -> PreparedBatch | None:
+        """Returns a batch that the call scans when it is applied; None if it has to be prepared first. O(columns)."""
         pipeline = self.pipeline
         if strict and pipeline is not None and (most := pipeline.most(wanted)):
             self.ready()
@@ -117,7 +140,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
             found = self._preparer.unscanned(changes)
             if found is not None and found.rows <= most:
                 return found
-        return self.prepare(changes, strict)
+        return None
 
     @override
     def apply(

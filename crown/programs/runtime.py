@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 from weakref import ref
 
@@ -25,6 +26,7 @@ from crown.guards.arguments import path_of, same_file
 from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
+from crown.ingest.tables.given import Dealt
 from crown.kernels import arena as A
 from crown.programs.preparer import BatchPreparer
 from crown.programs.stages import stage_of
@@ -52,6 +54,8 @@ from plans.programs.wiring import wiring
 from plans.search.cells.shares import grids_of
 from plans.time.clock import reads_clock
 
+HELD = object()
+"""What a transaction yields that is ``held``, when everything is applied and nothing stands yet."""
 REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)
 """The errors after which a stage is unchanged. The last two are raised by expressions."""
 
@@ -65,6 +69,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     ``whole``: the base tables take all columns of the relations, also those that no stage reads. ``selecting``: rows
     that nothing reads are dropped first (see ``plans.programs.wiring``), where that may be. ``streams``: the last stage
     hands its deltas on as they are found, if it can. ``uninterrupted``: what stops a batch; one of its own by default.
+    ``dealt``: by relation, the rows of this cell, if the program runs in several cells.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         whole: bool = False,
         streams: bool = False,
         uninterrupted: Uninterrupted | None = None,
+        dealt: Mapping[str, Dealt] = MappingProxyType({}),
     ) -> None:
         if on_missing not in ("ignore", "raise", "trust"):
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
@@ -91,7 +97,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self._used = {name: wire.columns for name, wire in self.wires.items() if isinstance(name, str)}
         self._unchanged: dict[str | int, Zset] = {name: Zset.empty(len(of)) for name, of in self._used.items()}
         self.base_tables = BaseTables(memory.part(1), program, self.wires, on_missing)
-        self._preparer = BatchPreparer(program.tables, self.wires, memory.dictionary.intern, self.base_tables)
+        self._preparer = BatchPreparer(program.tables, self.wires, memory.dictionary.intern, self.base_tables, dealt)
         self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS
@@ -135,32 +141,41 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
 
-    def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> PreparedBatch:
-        """Checks, codes and nets a batch. Results stay as they are. O(batch).
+    def prepare(
+        self, changes: Mapping[str, Any], strict: bool = True, known: PreparedBatch | None = None
+    ) -> PreparedBatch:
+        """Checks, codes and nets a batch. Results stay as they are. O(batch). ``known``: the same batch, as another
+        cell has prepared it.
 
         Raises ChangeError, BadRowError (if ``strict``), and MemoryBudgetError if its values do not fit.
         """
         self.ready()
         if not self._interns:
-            return self._preparer.prepare(changes, strict)
-        return with_room(self.memory.dictionary, lambda: self._preparer.prepare(changes, strict), self.compact)
+            return self._preparer.prepare(changes, strict, known=known)
+        prepare = partial(self._preparer.prepare, changes, strict, known=known)
+        return with_room(self.memory.dictionary, prepare, self.compact)
 
     def transaction(
-        self, given: PreparedBatch, wanted: Wanted = ALL, closing: Callable[[], None] | None = None
+        self,
+        given: PreparedBatch,
+        wanted: Wanted = ALL,
+        closing: Callable[[], None] | None = None,
+        held: bool = False,
     ) -> Generator[Any, None, None]:
         """Applies a batch to all base tables and stages or to none, while the generator is consumed. Yields the output.
 
         The generator is started already: closing it applies the batch without output. ``closing`` is called when
-        everything is applied. If an error is raised, or thrown in, the batch is undone.
+        everything is applied. If an error is raised, or thrown in, the batch is undone. ``held``: then ``HELD`` is
+        yielded, and the batch stands when the generator goes on; it must not be closed.
         """
         self.ready()
-        batch = self._transaction(given, wanted, closing)
+        batch = self._transaction(given, wanted, closing, held)
         self._batch = ref(batch)
         next(batch)
         return batch
 
     def _transaction(
-        self, given: PreparedBatch, wanted: Wanted, closing: Callable[[], None] | None
+        self, given: PreparedBatch, wanted: Wanted, closing: Callable[[], None] | None, held: bool = False
     ) -> Generator[Any, None, None]:
         deltas, ranged = wanted.deltas, wanted.ranged
         nets: dict[str | int, Zset] = {}
@@ -206,6 +221,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 self._torn = False
             if closing is not None:
                 closing()
+            if held:
+                yield HELD
             self._stand(given)
         except BaseException as error:
             self._roll_back(given, nets, error)

@@ -7,7 +7,7 @@ checked before an engine sees any of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,9 +17,9 @@ import numpy as np
 from crown.errors import CrownError, FunctionError, MemoryBudgetError, SnapshotError
 from crown.guards.arguments import path_of, same_file
 from crown.kernels import arena as A
+from crown.programs.cells.engine import Engine, ProgramCells
 from crown.programs.database_engine import DatabaseEngine
 from crown.programs.program import ProgramEngine
-from crown.programs.runtime import ProgramRuntime
 from crown.stages.state.memory import ProgramMemory, layout_words, limits_of, parts_of_program, parts_with_own_words
 from crown.stages.state.saving import KIND
 from crown.store import words_file
@@ -29,11 +29,13 @@ from plans.programs.reads import occurrences
 from plans.programs.stages import JoinStage
 from plans.programs.stored_relations import stored_relations
 from plans.search.cells.shares import grids_of
+from plans.search.cells.whole import dealt_by
 from plans.show import explain
 from plans.show.programs import lines_of
 
-_Engine = TypeVar("_Engine", bound=ProgramRuntime)
-_FIELDS = {"program", "on_missing", "selecting", "threads", "grids", "extra"}
+_Engine = TypeVar("_Engine")
+_Make = Callable[[Program, ProgramMemory, str, int, bool, Mapping[str, str] | None], _Engine]
+_FIELDS = {"program", "on_missing", "selecting", "threads", "grids", "dealt", "extra"}
 _DAMAGED = (CrownError, PlanError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What code raises that is handed a program, or a part of one, that nothing has made."""
 
@@ -43,7 +45,7 @@ def load(
     state_path: Path | None = None,
     memory_budget: int | None = None,
     verify: bool = True,
-) -> tuple[ProgramEngine, dict[str, Any]]:
+) -> tuple[Engine, dict[str, Any]]:
     """Returns the engine of one result that a snapshot holds and what was saved with it. O(state).
 
     ``state_path``: keep the state in that file instead of anonymous memory; a file that is there is replaced once the
@@ -53,14 +55,38 @@ def load(
     Raises SnapshotError for a foreign or damaged file, and if ``state_path`` is the snapshot itself; MemoryBudgetError
     if the state is larger than the budget.
     """
-    return _load(ProgramEngine, False, path, state_path, memory_budget, verify)
+    return _load(_of_one_result, False, path, state_path, memory_budget, verify)
 
 
 def load_several(
     path: str | os.PathLike[str], memory_budget: int | None = None, verify: bool = True
 ) -> tuple[DatabaseEngine, dict[str, Any]]:
     """Returns the engine of several named results that a snapshot holds. See ``load``."""
-    return _load(DatabaseEngine, True, path, None, memory_budget, verify)
+    return _load(_of_several, True, path, None, memory_budget, verify)
+
+
+def _of_one_result(
+    program: Program,
+    memory: ProgramMemory,
+    on_missing: str,
+    threads: int,
+    selecting: bool,
+    dealt: Mapping[str, str] | None,
+) -> Engine:
+    if dealt is not None:
+        return ProgramCells(program, memory, on_missing, threads, selecting, dealt)
+    return ProgramEngine(program, memory, on_missing, threads, selecting)
+
+
+def _of_several(
+    program: Program,
+    memory: ProgramMemory,
+    on_missing: str,
+    threads: int,
+    selecting: bool,
+    dealt: Mapping[str, str] | None,
+) -> DatabaseEngine:
+    return DatabaseEngine(program, memory, on_missing, threads, selecting)
 
 
 def saved_with(path: Path) -> dict[str, Any]:
@@ -77,14 +103,15 @@ def demand_whole(path: Path) -> None:
 
 
 def _load(
-    make: type[_Engine],
+    make: _Make[_Engine],
     several: bool,
     given: str | os.PathLike[str],
     state_path: Path | None,
     memory_budget: int | None,
     verify: bool,
 ) -> tuple[_Engine, dict[str, Any]]:
-    """Returns the engine, of class ``make``, that a snapshot holds, and what was saved with it."""
+    """Returns the engine that a snapshot holds, and what was saved with it. ``make``
+    makes it."""
     path = path_of(given, "path")
     if state_path is not None and same_file(path, state_path):
         raise SnapshotError(f"state_path is the snapshot {path} itself, which it would overwrite; name another file")
@@ -94,11 +121,12 @@ def _load(
         if (program.results is not None) != several:
             holds, reader = ("one view", "load") if program.results is None else ("a database", "load_database")
             raise SnapshotError(f"{path} holds {holds}; crown.{reader}(path) reads it")
-        threads, words = header["threads"], header["words"]
+        threads, words, dealt = header["threads"], header["words"], header["dealt"]
+        cells, own_threads = (1, threads) if dealt is None else (threads, 1)
         _check_options(header, program, path)
         if threads > 1 and state_path is not None:
             raise SnapshotError(f"{path} is of a view with {threads} threads, whose state is kept in memory alone")
-        if len(words) != parts_of_program(program, threads):
+        if len(words) != cells * parts_of_program(program, own_threads):
             raise SnapshotError(f"{path} is damaged: it has {len(words)} parts, not those of its program")
         if max(words) > limits_of(memory_budget, len(words))[1]:
             raise _too_large(sum(words), path)
@@ -112,14 +140,14 @@ def _load(
                 words_file.fill(file, parts, header["crc32"], path)
             else:
                 words_file.map_over(file, parts, path)
-            others = parts_with_own_words(program, threads)
+            others, each = parts_with_own_words(program, own_threads), len(words) // cells
             for number, (part, n) in enumerate(zip(memory.parts, words, strict=True)):
-                _check_part(part, n, None if number in others else layout, path)
+                _check_part(part, n, None if number % each in others else layout, path)
             memory.limit(words)
             if memory.budget.used > memory.budget.words:
                 raise _too_large(memory.budget.used, path)
     try:
-        engine = make(program, memory, header["on_missing"], threads, header["selecting"])
+        engine = make(program, memory, header["on_missing"], threads, header["selecting"], dealt)
     except _DAMAGED as error:
         raise SnapshotError(f"{path} holds a state that does not fit its program: {error}") from error
     return engine, header["extra"]
@@ -154,11 +182,12 @@ def _check_options(header: dict[str, Any], program: Program, path: Path) -> None
     if not sound or not isinstance(header["selecting"], bool) or not words_file.is_whole(threads) or threads < 1:
         raise SnapshotError(f"{path} is damaged: its options are not those of a program")
     try:
-        grids = [grid.to_json() for grid in grids_of(program, threads)]
+        dealt = None if header["dealt"] is None else dealt_by(program, threads)
+        grids = [grid.to_json() for grid in grids_of(program, threads if dealt is None else 1)]
     except _DAMAGED as error:
         raise SnapshotError(f"{path} is damaged: its program does not make sense") from error
-    if header["grids"] != grids:
-        raise SnapshotError(f"{path} has joins that are cut in another way than this release cuts them; start anew")
+    if header["grids"] != grids or header["dealt"] != dealt:
+        raise SnapshotError(f"{path} is cut into cells in another way than this release cuts it; start anew")
 
 
 @contextmanager

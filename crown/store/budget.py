@@ -23,8 +23,7 @@ class Budget:
     """The memory budget of a state, in ``words``. ``parts``: the arenas of the state.
 
     ``spaces``: for each arena, the space in which its words are reserved before use, or None if they need no
-    reservation. ``fixed``: True if every arena may use all of its words; its header says so already, so no batch calls
-    ``allow``. ``whole``: this budget.
+    reservation. ``whole``: this budget. If it is ``fixed``, the headers say so already, so no batch calls ``allow``.
     """
 
     def __init__(
@@ -36,8 +35,13 @@ class Budget:
         self._headers = [numbers(part[: A.H_TABLES]) for part in parts]
         self._spaces = spaces or [None] * len(parts)
         self.whole = self
-        self.fixed = words >= ADDRESSABLE and not any(self._spaces)
+        self._fixed = words >= ADDRESSABLE and not any(self._spaces)
         self._lifted = False
+
+    @property
+    def fixed(self) -> bool:
+        """Returns True if every arena may use all of its words."""
+        return self._fixed
 
     @property
     def used(self) -> int:
@@ -62,8 +66,8 @@ class Budget:
     def change(self, words: int) -> None:
         """Sets the budget."""
         self.words = words
-        self.fixed = words >= ADDRESSABLE and not any(self._spaces)
-        if self.fixed:
+        self._fixed = words >= ADDRESSABLE and not any(self._spaces)
+        if self._fixed:
             for header in self._headers:
                 header[A.H_BUDGET] = words
 
@@ -204,9 +208,15 @@ class Share(Budget):
     """The budget of some arenas of a larger budget, in which their numbers begin with ``first``."""
 
     def __init__(self, whole: Budget, first: int) -> None:
-        self.whole = self._whole = whole
+        self._whole = whole
+        self.whole = whole.whole
         self._first = first
         self.words = whole.words
+
+    @property
+    def fixed(self) -> bool:
+        """Returns True if every arena may use all of its words."""
+        return self._whole.fixed
 
     @property
     def used(self) -> int:

@@ -35,6 +35,7 @@ def loaded(source: Path, program: Program, path: Path | None, on_missing: str) -
     Raises ``SnapshotError`` if the snapshot is damaged or of another program.
     """
     engine, extra = snapshot.load(source, path)
+    assert isinstance(engine, ProgramEngine), "the state of several cells is not kept in a file"
     if engine.fingerprint != program.fingerprint:
         raise SnapshotError(f"{source} holds the state of another query; use a fresh path for the changed query")
     for kept in engine.plan.tables:

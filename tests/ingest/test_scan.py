@@ -15,11 +15,12 @@ from crown.errors import BadRowError, ConcurrentChangeError
 from crown.expressions.program import native
 from crown.ingest.changes import WEIGHT, Checker
 from crown.ingest.selection import Selection
-from crown.ingest.tables.given import Columns
+from crown.ingest.tables.given import Columns, Dealt
 from crown.store.codec import NULL, uses_dictionary
 from plans.expressions.build import call, col, lit
 from plans.expressions.expr import Expr
 from plans.schema import Column, Table
+from plans.search.cells.shares import HASHABLE
 from plans.types import arrow_type
 from tests.ingest.test_selection import VALUES, condition
 from tests.marks import seeds
@@ -66,7 +67,8 @@ def test_a_scan_reads_what_the_columns_are_coded_as(seed: int) -> None:
         batch = batch_of(random, kinds, n, random.random() < 0.5)
         found = checker.check(batch)
         assert found.scanned is not None
-        codes, weights, rows, nulls = found.scanned
+        codes, weights, rows, nulls, others = found.scanned
+        assert others == 0
         columns = Columns({name: batch[name] for name in kinds}, kinds)
         wanted = np.arange(n)
         if tests:
@@ -85,6 +87,29 @@ def test_a_scan_reads_what_the_columns_are_coded_as(seed: int) -> None:
             assert codes[i].tolist() == columns.codes(name, _no_text)[wanted].tolist()
             assert repr(found.columns[name].to_pylist()) == repr(batch[name].to_pylist())
         assert nulls == (codes[plain] == NULL).any()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in WIDE if kind in HASHABLE])
+def test_a_scan_deals_each_row_to_one_cell_as_arrays_do(kind: str) -> None:
+    random, kinds = Random(kind), {"c": kind, "whole": "int64"}
+    table = Table("r", tuple(Column(name, kind) for name, kind in kinds.items()))
+    tests = Selection([frozenset([call("gt", col("whole", "int64"), lit(0, "int64"))])], kinds, True).tests
+    for n in (1, 63, 64, 200):
+        batch = batch_of(random, kinds, n, True)
+        columns = Columns({name: batch[name] for name in kinds}, kinds)
+        every, read = list[int](), list[int]()
+        for cell in range(3):
+            dealt = Dealt("c", 3, cell)
+            rows = dealt.rows(columns, n).tolist()
+            scanned, chosen = (Checker(table, tuple(kinds), of, dealt).check(batch).scanned for of in ((), tests))
+            assert scanned is not None
+            assert chosen is not None
+            assert (list(range(n)) if scanned.rows is None else scanned.rows.tolist()) == rows
+            assert scanned.others == chosen.others == n - len(rows)
+            every += rows
+            read += range(n) if chosen.rows is None else chosen.rows.tolist()
+        assert sorted(every) == list(range(n))
+        assert sorted(read) == [i for i, value in enumerate(batch["whole"].to_pylist()) if value and value > 0]
 
 
 @pytest.mark.parametrize(

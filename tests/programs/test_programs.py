@@ -12,6 +12,7 @@ import pytest
 import crown
 import plans
 from crown.errors import ChangeError, ConcurrentChangeError, MemoryBudgetError, MissingDeleteError
+from crown.programs.cells.engine import Engine
 from crown.programs.program import ProgramEngine
 from plans.expressions.build import col
 from plans.plan import Output
@@ -29,7 +30,7 @@ from tests.stages import random_groups
 Row = tuple[Any, ...]
 
 
-def apply(engine: ProgramEngine, changes: dict[str, Any]) -> Counter[Row]:
+def apply(engine: Engine, changes: dict[str, Any]) -> Counter[Row]:
     return bag(engine.run(engine.prepare(changes)).to_table(engine.delta_schema))
 
 
@@ -46,8 +47,8 @@ def bag(table: pa.Table) -> Counter[Row]:
     return Counter({row: weight for row, weight in total.items() if weight})
 
 
-def result_of(engine: ProgramEngine) -> Counter[Row]:
-    return bag(pa.Table.from_batches(engine.results(), engine.result_schema))
+def result_of(engine: Engine) -> Counter[Row]:
+    return bag(pa.Table.from_batches(engine.result.results(), engine.result_schema))
 
 
 def changes_of(random: Random, columns: tuple[Column, ...], database: Database) -> dict[str, list[tuple[Row, int]]]:

@@ -1,6 +1,6 @@
 """Scans a batch: reads Arrow's memory, and writes the codes of the rows that the query reads, in one call.
 
-Arrow's C struct -> weights, checked -> tests, 64 rows at a time -> rows that are read -> their codes, by column
+Arrow's C struct -> weights, checked -> cell, tests, 64 rows at a time -> rows that are read -> their codes, by column
 
 A batch with a value that needs the slower path (a missing weight, a NULL in a required column, an integer with the code
 of NULL) is rejected as a whole. The slower path finds the row. The words of an exported ``ArrowArray`` are those of
@@ -9,11 +9,13 @@ Arrow's C data interface.
 
 from __future__ import annotations
 
+from crown.ingest.kernels.dealt import cell_of
 from crown.kernels.addresses import call, load8, load32, load64
 from crown.kernels.arena import ZERO
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import beyond, constants, words
 from crown.kernels.strings import NULL, encoded
+from crown.kernels.tables import mix
 
 WORD, HALF, BIT, PAIR, FLOAT, OTHER = 0, 1, 2, 3, 4, 5
 """Forms of a column: 64 bits, 32, one, 128 of which the low 64 are the value, a double; any other, which has no code
@@ -21,6 +23,10 @@ without a dictionary."""
 WITHIN, BEFORE, EQUAL, IS_NULL, TEXT, ONE_OF = 0, 1, 2, 3, 4, 5
 """Kinds of tests: a value is in a range; it is less than, or equal to, the value of another column; it is NULL; it is
 one of several texts; it is one of several words."""
+D_WEIGHT, D_COLUMNS, D_DEALT, D_FORM, D_CELLS, D_CELL, D_COLUMN0 = range(7)
+"""Words of the plan of a scan. The position of the weights or -1, and the number of columns. If the rows are dealt to
+several cells: the position and the form of the column by which they are, the number of the cells, and that of this one;
+the first is -1 if there is one cell. Then the columns."""
 COLUMN, TEST = 3, 6  # words of a column, and of a test, in the plan of a scan
 EXPORTED = 10  # words of an ArrowArray
 SCANNED, REFUSED = 0, 1  # results of ``scan``
@@ -177,30 +183,63 @@ def _tested(batch, plan, at, octets, i, size):
 
 
 @device
-def _rows(batch, plan, start, octets, n, rows):
-    """Writes the positions of the rows that are read to ``rows``. Returns their number. All rows, if there are no
-    tests.
+def _hash_of_text(ends, data, i):
+    """Returns a hash of a text."""
+    h = ZERO
+    for b in range(load32(ends + 4 * i), load32(ends + 4 * i + 4)):
+        h = mix(h, load8(data + b))
+    return h
+
+
+@device
+def _dealt(batch, plan, i, size):
+    """Returns a word whose bit ``j`` is 1 if row ``i + j`` belongs to this cell. A row with NULL belongs to the
+    first."""
+    child, form, cells, cell = _child(batch, plan[D_DEALT]), plan[D_FORM], plan[D_CELLS], plan[D_CELL]
+    first, data = _first(batch, child) + i, _buffer(child, 1)
+    valid, found = _valid(child, first, size), ZERO
+    if form == OTHER:
+        texts = _buffer(child, 2)
+        for j in range(size):
+            found |= (ZERO + (cell_of(_hash_of_text(data, texts, first + j), cells) == cell)) << j
+    else:
+        for j in range(size):
+            found |= (ZERO + (cell_of(_value(data, form, first + j), cells) == cell)) << j
+    found &= valid
+    return found | ~valid if cell == 0 else found
+
+
+@device
+def _rows(batch, plan, start, octets, n, rows, found):
+    """Writes the positions of the rows that are read to ``rows``, and to ``found[2]`` how many belong to other cells.
+    Returns their number. All rows of the cell, if there are no tests.
 
     ``plan[start]``: the number of alternatives, of which one must hold; for each its number of tests, which must all
     hold.
     """
-    k = 0
+    k, mine = 0, ZERO
     for i in range(0, n, _BLOCK):
         size = min(n - i, _BLOCK)
-        read = ZERO
+        every, read = ~ZERO, ZERO
+        if plan[D_DEALT] >= 0:
+            every = _dealt(batch, plan, i, size)
+        if plan[start] == 0:
+            read = every
         at = start + 1
         for _ in range(plan[start]):
-            found = ~read
+            holds = every & ~read
             tests = plan[at]
             at += 1
             for _ in range(tests):
-                if found != 0:
-                    found &= _tested(batch, plan, at, octets, i, size)
+                if holds != 0:
+                    holds &= _tested(batch, plan, at, octets, i, size)
                 at += TEST
-            read |= found
+            read |= holds
         for j in range(size):
             rows[k] = i + j
             k += (read >> j) & 1
+            mine += (every >> j) & 1
+    found[2] = n - mine
     return k
 
 
@@ -317,25 +356,26 @@ def release(batch):
 def scanned(batch, plan, octets, most, out, weights, rows, found):
     """Reads a nonempty exported record batch. Returns False if a value needs the checks of the slower path. O(rows).
 
-    ``plan``: the position of the weights or -1; the number of columns; for each its position, its form and 1 if it must
-    not be NULL; then the tests (see ``_rows``), and the lists that they reference. ``octets``: the texts of these
-    lists. ``most``: the largest allowed weight. ``out``: room for all codes; column ``c`` of the ``found[0]`` rows that
-    are read begins at word ``c * found[0]``. ``weights`` and ``rows`` receive the weights and positions of these rows.
-    ``found[1]``: 1 if one of the codes is NULL.
+    ``plan``: the words ``D_WEIGHT`` ...; for each column its position, its form and 1 if it must not be NULL; then the
+    tests (see ``_rows``), and the lists that they reference. ``octets``: the texts of these lists. ``most``: the
+    largest allowed weight. ``out``: room for all codes; column ``c`` of the ``found[0]`` rows that are read begins at
+    word ``c * found[0]``. ``weights`` and ``rows`` receive the weights and positions of these rows. ``found[1]``: 1 if
+    one of the codes is NULL. ``found[2]``: the number of rows of other cells.
     """
-    n, columns = load64(batch + _LENGTH), plan[1]
-    tests = 2 + COLUMN * columns
+    n, columns = load64(batch + _LENGTH), plan[D_COLUMNS]
+    tests = D_COLUMN0 + COLUMN * columns
     k = n
-    if plan[tests] == 0:
+    found[2] = 0
+    if plan[tests] == 0 and plan[D_DEALT] < 0:
         for i in range(n):
             rows[i] = i
     else:
-        k = _rows(batch, plan, tests, octets, n, rows)
+        k = _rows(batch, plan, tests, octets, n, rows, found)
     found[0] = k
     found[1] = 0
-    fits = _weights(batch, plan[0], rows, k, n, most, weights)
+    fits = _weights(batch, plan[D_WEIGHT], rows, k, n, most, weights)
     for c in range(columns):
-        at = 2 + COLUMN * c
+        at = D_COLUMN0 + COLUMN * c
         if fits and plan[at + 2] == 1:
             fits = not _some_null(batch, plan[at], n)
         if fits:

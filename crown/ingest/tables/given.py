@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from crown.errors import BadRowError
 from crown.ingest.kernels import scan
+from crown.ingest.kernels.dealt import cells_of_texts, cells_of_words
 from crown.kernels.batches import extent, texts_equal
-from crown.store.arrow_buffers import Texts, halves, integers, texts, valid, words
+from crown.store.arrow_buffers import Texts, flags, halves, integers, texts, valid, words
 from crown.store.codec import NULL, Intern, UnencodableError, encode, uses_dictionary
 from plans.types import arrow_type
 
@@ -155,12 +156,18 @@ class Columns(Mapping[str, pa.Array]):
             return column
         return None if column is None or column.null_count else words(column, word)
 
+    def kind(self, name: str) -> str:
+        """Returns the declared type of a column."""
+        return self._kinds[name]
+
     def any_words(self, name: str) -> np.ndarray:
-        """Returns the words of a column of integers, dates, times, or one-word decimals. The words of NULLs are
-        undefined. Must not be called for another type. O(1)."""
+        """Returns the words of a column of integers, dates, times, booleans, or one-word decimals. The words of NULLs
+        are undefined. Must not be called for another type. O(1), of booleans O(n)."""
         column, kind = self._column(name), self._kinds[name]
         if isinstance(column, np.ndarray):
             return column
+        if kind == "bool":
+            return flags(column)
         return halves(column)[:, 0] if kind.startswith("decimal") else words(column, WHOLE[kind])
 
     def valid(self, name: str) -> np.ndarray | None:
@@ -247,17 +254,43 @@ class Test:
         return found if there is None else found & there
 
 
+@dataclass(frozen=True)
+class Dealt:
+    """The rows of a relation that one of several ``cells`` has: those whose value of a column hashes to its number.
+
+    The first cell also has the rows in which the column is NULL.
+    """
+
+    column: str
+    cells: int
+    cell: int
+
+    def rows(self, columns: Columns, n: int) -> np.ndarray:
+        """Returns the ascending positions of the rows of the cell, int64[k]. O(n)."""
+        cells, there = np.empty(n, np.int64), columns.valid(self.column)
+        if columns.kind(self.column) in ("string", "binary"):
+            texts = columns.texts(self.column)
+            cells_of_texts(texts.ends, texts.data, self.cells, cells)
+        else:
+            cells_of_words(columns.any_words(self.column).astype(np.int64), self.cells, cells)
+        if there is not None:
+            cells[~there] = 0
+        return np.flatnonzero(cells == self.cell)
+
+
 class Scanned(NamedTuple):
     """The rows of a batch that the query reads.
 
     ``codes`` int64[columns, k], those of dictionary columns not yet written. ``weights`` int64[k]. ``rows`` int64[k]:
-    their ascending positions in the batch, or None for all rows. ``nulls``: True if a code is NULL.
+    their ascending positions in the batch, or None for all rows. ``nulls``: True if a code is NULL. ``others``: the
+    number of rows of other cells.
     """
 
     codes: np.ndarray
     weights: np.ndarray
     rows: np.ndarray | None
     nulls: bool
+    others: int
 
 
 class Scan:
@@ -265,7 +298,8 @@ class Scan:
 
     ``columns``: the wanted columns, with their types. ``places``: the positions of wanted and tested columns in a
     batch. ``weight``: the position of the weights, or None. ``required``: columns that must not be NULL. ``tests``:
-    alternatives, each a conjunction of tests; empty for all rows. ``most``: the largest allowed weight.
+    alternatives, each a conjunction of tests; empty for all rows. ``most``: the largest allowed weight. ``dealt``: the
+    rows of the cell, if there are several cells.
 
     ``plan`` and ``texts`` are read by the kernel.
     """
@@ -278,6 +312,7 @@ class Scan:
         required: Sequence[str],
         tests: Sequence[Sequence[Test]],
         most: int,
+        dealt: Dealt | None = None,
     ) -> None:
         self.places = places
         self.weight = weight
@@ -285,7 +320,10 @@ class Scan:
         self._width = len(columns)
         self.coded = [name for name, kind in columns.items() if uses_dictionary(kind)]
         plan, lists, octets = [-1 if weight is None else weight, len(columns)], list[int](), bytearray()
-        first = 2 + scan.COLUMN * len(columns) + 1 + sum(1 + scan.TEST * len(of) for of in tests)
+        plan += [-1, 0, 1, 0]
+        if dealt is not None:
+            plan[scan.D_DEALT :] = [places[dealt.column], form_of(columns[dealt.column]), dealt.cells, dealt.cell]
+        first = scan.D_COLUMN0 + scan.COLUMN * len(columns) + 1 + sum(1 + scan.TEST * len(of) for of in tests)
         for name, kind in columns.items():
             plan += [places[name], form_of(kind), name in required]
         plan.append(len(tests))
@@ -310,14 +348,14 @@ class Scan:
         ``Checker.check``. O(rows)."""
         n, exported = batch.num_rows, np.zeros(scan.EXPORTED, np.int64)  # per call: the kernel runs without the GIL
         out, weights = np.empty(self._width * n, np.int64), np.empty(n, np.int64)
-        rows, found = np.empty(n, np.int64), np.empty(2, np.int64)
+        rows, found = np.empty(n, np.int64), np.empty(3, np.int64)
         address = exported.ctypes.data
         batch._export_to_c(address)
         if scan.scan(address, self.plan, self.texts, self.most, out, weights, rows, found) == scan.REFUSED:
             return None
-        k, nulls = found.tolist()
+        k, nulls, others = found.tolist()
         codes = out[: self._width * k].reshape(self._width, k)
-        return Scanned(codes, weights[:k], None if k == n else rows[:k], bool(nulls))
+        return Scanned(codes, weights[:k], None if k == n else rows[:k], bool(nulls), others)
 
 
 def form_of(kind: str) -> int:

@@ -9,7 +9,7 @@ memory of the run, from word ``R_AT`` on, column by column.
 from __future__ import annotations
 
 from crown.expressions.kernels.evaluate import WORDS
-from crown.ingest.kernels.scan import COLUMN, EXPORTED, coded_texts, given_rows, release, scanned
+from crown.ingest.kernels.scan import COLUMN, D_COLUMN0, EXPORTED, coded_texts, given_rows, release, scanned
 from crown.kernels.arena import H_TABLES, ZERO
 from crown.kernels.batches import merge, write_net
 from crown.kernels.jit import device
@@ -23,11 +23,13 @@ C_SCAN, C_TEXTS, C_MOST, C_WIDTH, C_NETS, C_GATE, C_CLAMPS, C_CODED, C_CODED0, C
 columns that are read; 1 if they are netted; the table of the base tables that counts its tuples, or 0, and 1 if no
 count falls below 0; how many of its columns are texts, and where they are listed; where the feed is that chooses its
 rows, which reads and makes its block, or 0."""
-(R_GIVEN, R_ROWS, R_NULLS, R_EVENTS, R_AT, R_CODES, R_WEIGHTS, R_BEFORE, R_GATED, R_FORMS, R_SUM, READ) = range(12)
+(R_GIVEN, R_ROWS, R_NULLS, R_OTHERS, R_EVENTS, R_AT, R_CODES, R_WEIGHTS, R_BEFORE, R_GATED, R_FORMS, R_SUM, READ) = (
+    range(13)
+)
 """Words of a *block* in the state, which is what a source has, or what is made of another block: rows that were given,
-and that are read; 1 if a code is NULL; tuples, after the net; where in the memory its part begins, the codes, the
-weights, the copies before, and of how many tuples; where the forms of its columns are, with where each begins (see
-``crown.expressions.kernels.evaluate``); what the weights sum up to, of a block that was made."""
+and that are read; 1 if a code is NULL; rows of other cells; tuples, after the net; where in the memory its part begins,
+the codes, the weights, the copies before, and of how many tuples; where the forms of its columns are, with where each
+begins (see ``crown.expressions.kernels.evaluate``); what the weights sum up to, of a block that was made."""
 TEXT_WORDS = 1 << 13  # of room for texts on their way to the dictionary
 ENDS = 1 << 7  # words of room for where they end
 
@@ -61,7 +63,7 @@ def scan_all(batches, plan, first, sources, texts, dictionary, octets, memory, b
             fits = scanned(batch, scan, named, plan[c + C_MOST], codes, weights, rows, found) and fits
             k = state[r + R_ROWS]
             for x in range(plan[c + C_CODED0], plan[c + C_CODED0] + plan[c + C_CODED]):
-                place, out = scan[2 + COLUMN * plan[x]], beyond(codes, plan[x] * k)
+                place, out = scan[D_COLUMN0 + COLUMN * plan[x]], beyond(codes, plan[x] * k)
                 if fits:
                     fits = coded_texts(
                         batch, place, rows, k, dictionary, octets, DICTIONARY, ends, data, 8 * TEXT_WORDS, out, found

@@ -209,7 +209,7 @@ class Pipeline:
         for one in given.unscanned:
             at = kernels.R_SOURCE0 + of.READ * self._place[one.name]
             counted[one.name] = words[at + of.R_EVENTS]
-            if dropped := words[at + of.R_GIVEN] - words[at + of.R_ROWS]:
+            if dropped := words[at + of.R_GIVEN] - words[at + of.R_OTHERS] - words[at + of.R_ROWS]:
                 filtered[one.name] = dropped
         return replace(given, filtered=filtered, counted=counted)
 

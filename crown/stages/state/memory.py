@@ -14,7 +14,7 @@ from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels.tables import new_table, table_at
 from crown.stages.protocol import Part
-from crown.store.budget import Budget
+from crown.store.budget import Budget, Share
 from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, whole_pages
 from plans.program import Program
@@ -72,13 +72,19 @@ class ProgramMemory:
     contains it.
     """
 
-    def __init__(self, parts: Sequence[np.ndarray], words: int, spaces: Sequence[Space | None]) -> None:
+    def __init__(
+        self,
+        parts: Sequence[np.ndarray],
+        words: int,
+        spaces: Sequence[Space | None],
+        budget: Budget | None = None,
+    ) -> None:
         self.parts = parts
         self._spaces = spaces
         self.file = next((space for space in spaces if isinstance(space, MappedFile)), None)
         if self.file is not None:
             self.file.parts = parts
-        self.budget = Budget(parts, words, spaces)
+        self.budget = Budget(parts, words, spaces) if budget is None else budget
         self.dictionary = Dictionary(parts[0], int(table_at(0)), self.budget)
 
     @classmethod
@@ -89,12 +95,15 @@ class ProgramMemory:
         seed: int | None = None,
         path: Path | None = None,
         sizes: Sequence[int] = (),
+        cells: int = 1,
     ) -> ProgramMemory:
         """Makes empty parts in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
-        ``memory_budget``: bytes. ``sizes``: words that will be filled in. Raises MemoryBudgetError if the budget is too
+        ``memory_budget``: bytes. ``sizes``: words that will be filled in. ``cells``: there are as many parts for each
+        of so many cells (see ``cells``). Raises MemoryBudgetError if the budget is too
         small to start with, the disk full, or the address space too small.
         """
+        each, parts = parts, cells * parts
         words, length = limits_of(memory_budget, parts)
         if path is None:
             arenas, spaces = _separate_arenas(parts, length)
@@ -104,9 +113,23 @@ class ProgramMemory:
             made = cls(np.split(file.words, parts), words, [file] * parts)
         made.limit(sizes or [0] * parts)
         chosen = secrets.randbits(62) if seed is None else seed
-        A.format_arena(made.parts[0], 1, int(made.parts[0][A.H_LIMIT]), chosen)
-        new_table(made.parts[0], int(table_at(0)))
+        for first in made.parts[::each]:
+            A.format_arena(first, 1, int(first[A.H_LIMIT]), chosen)
+            new_table(first, int(table_at(0)))
         return made
+
+    def cells(self, number: int) -> list[ProgramMemory]:
+        """Returns the memory of each of some cells, which have the budget in common."""
+        each = len(self.parts) // number
+        return [
+            ProgramMemory(
+                self.parts[first : first + each],
+                self.budget.words,
+                self._spaces[first : first + each],
+                Share(self.budget, first),
+            )
+            for first in range(0, len(self.parts), each)
+        ]
 
     @classmethod
     def attach(cls, parts: int, path: Path) -> ProgramMemory:

@@ -1,0 +1,391 @@
+"""The engine of a program in several cells, each of which is a whole ``ProgramEngine`` over its part of the rows.
+
+    changes -> every cell selects its rows -> the batch, in a thread per cell -> the deltas of all cells
+
+Cells share nothing but the budget of memory. A relation is dealt to them by the hash of a column, or every cell has all
+of its rows (``plans.search.cells.whole``). So their results are disjoint. The kernels run without the GIL.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from crown.engine.delivery import Batches, Delivery
+from crown.engine.statistics import summed
+from crown.errors import UnusableStateError
+from crown.guards.arguments import path_of
+from crown.guards.interrupts import Uninterrupted
+from crown.guards.threads import Threads
+from crown.guards.uncopyable import NotCopyable
+from crown.ingest.batch import PreparedBatch
+from crown.ingest.changes import relations_of
+from crown.ingest.tables.frames import kept
+from crown.ingest.tables.given import Dealt
+from crown.programs.cells.result import ResultOfCells
+from crown.programs.cells.vote import Stopped, Vote
+from crown.programs.program import ProgramEngine
+from crown.programs.runtime import HELD
+from crown.programs.wanted import ALL, Wanted
+from crown.stages.state import saving
+from crown.stages.state.memory import ProgramMemory, parts_of_program
+from crown.store.memory import ADDRESSABLE
+from plans.program import Program
+from plans.search.cells.whole import dealt_by
+
+_FEW = 256  # rows of a batch that the cells apply one after the other: threads would cost more
+_TURN = 8  # record batches that a cell delivers before it waits for the others
+
+
+class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make another one"):
+    """Maintains a program in several ``cells``. Not thread-safe; arguments as for ``ProgramEngine``.
+
+    ``dealt``: the column by which each relation (in lower case) is dealt; every cell has all rows of the others.
+    With a memory budget, and for batches of few rows, the cells work one after the other.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        memory: ProgramMemory,
+        on_missing: str,
+        threads: int,
+        selecting: bool,
+        dealt: Mapping[str, str],
+    ) -> None:
+        self.memory = memory
+        self.threads = threads
+        self.dealt = dealt
+        self._vote: Vote | None = None
+        stopping = [Uninterrupted(), *(Uninterrupted(self._stop) for _ in range(threads - 1))]
+        self.uninterrupted = stopping[0]
+        self.cells = [
+            ProgramEngine(
+                program,
+                part,
+                on_missing,
+                selecting=selecting,
+                dealt={name: Dealt(column, threads, number) for name, column in dealt.items()},
+                uninterrupted=stops,
+            )
+            for number, (part, stops) in enumerate(zip(memory.cells(threads), stopping, strict=True))
+        ]
+        first = self.cells[0]
+        self.plan, self.wires, self.fingerprint = first.plan, first.wires, first.fingerprint
+        self.on_missing, self.selecting, self.reads_clock = on_missing, selecting, first.reads_clock
+        self.pipeline, self.split = first.pipeline, first.split
+        self.result = ResultOfCells([cell.result for cell in self.cells])
+        self.columns, self.bag = self.result.columns, self.result.bag
+        self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
+        self._threads = Threads(threads - 1, "crown-cell")
+
+    @classmethod
+    def create(
+        cls,
+        program: Program,
+        dealt: Mapping[str, str],
+        threads: int,
+        memory_budget: int | None = None,
+        on_missing: str = "ignore",
+    ) -> Self:
+        """Makes a new, empty engine in anonymous memory. Arguments as for ``ProgramEngine.create``."""
+        memory = ProgramMemory.create(parts_of_program(program), memory_budget, cells=threads)
+        made = cls(program, memory, on_missing, threads, True, dealt)
+        for cell in made.cells:
+            cell.begin_empty()
+        return made
+
+    @property
+    def batches(self) -> int:
+        """Returns the number of batches applied by this object, or since its owner began to count."""
+        return self.cells[0].batches
+
+    @batches.setter
+    def batches(self, number: int) -> None:
+        for cell in self.cells:
+            cell.batches = number
+
+    @property
+    def absent(self) -> list[str]:
+        """Returns the relations in which deletes of the last batch found no row."""
+        return list(dict.fromkeys(name for cell in self.cells for name in cell.absent))
+
+    @property
+    def lost(self) -> bool:
+        """Returns True while a batch is being applied, and forever after one that could not be undone."""
+        return any(cell.lost for cell in self.cells)
+
+    def ready(self) -> None:
+        """Raises as ``ProgramRuntime.ready`` does."""
+        for cell in self.cells:
+            cell.ready()
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> PreparedBatch:
+        """Checks, codes and nets a batch for each cell. Raises as ``ProgramRuntime.prepare`` does."""
+        self.ready()
+        given = self._kept(changes)
+        found: list[PreparedBatch] = []
+        for cell in self.cells:
+            found.append(cell.prepare(given, strict, found[-1] if found else None))
+        return replace(found[-1], cells=tuple(found))
+
+    def prepare_at_once(self, changes: Mapping[str, Any], strict: bool, wanted: Wanted) -> PreparedBatch:
+        """Does what ``prepare`` does for a batch that is applied next, by ``apply``: it may be scanned only then."""
+        self.ready()
+        found = [cell.unscanned(changes, strict, wanted) for cell in self.cells]
+        ready = [one for one in found if one is not None]
+        return replace(ready[-1], cells=tuple(ready)) if len(ready) == len(found) else self.prepare(changes, strict)
+
+    def _kept(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the changes in a form that every cell can read."""
+        return {name: kept(name, data) for name, data in relations_of(changes).items()}
+
+    def apply(
+        self,
+        prepared: PreparedBatch,
+        wanted: Wanted = ALL,
+        closing: Callable[[list[Any]], None] | None = None,
+    ) -> list[Any]:
+        """Applies a prepared batch at once, to all cells or to none; returns all that is delivered.
+
+        The caller holds ``uninterrupted``. ``closing`` is given what is delivered, before the batch stands.
+        """
+        self.ready()
+        found: list[Any] = []
+
+        def close(parts: list[Any]) -> None:
+            found.extend(parts)
+            if closing is not None:
+                closing(found)
+
+        if prepared.rows >= _FEW and self._side_by_side:
+            self._apply_at_once(prepared, wanted, close)
+        else:
+            self._apply_in_turn(0, prepared, wanted, close, [])
+        return found
+
+    @property
+    def _side_by_side(self) -> bool:
+        """Returns True if the cells may work at the same time. What one may take of a budget depends on the others."""
+        return self.memory.budget.words >= ADDRESSABLE
+
+    def _wanted(self, wanted: Wanted, cell: ProgramEngine) -> Wanted:
+        return wanted if wanted.ranged is None else replace(wanted, ranged=cell.result.ranged)
+
+    def _apply_in_turn(
+        self,
+        number: int,
+        prepared: PreparedBatch,
+        wanted: Wanted,
+        closing: Callable[[list[Any]], None],
+        found: list[Any],
+    ) -> None:
+        """Applies a batch to one cell after the other. The next one begins before the batch stands in this one."""
+        if number == len(self.cells):
+            closing(found)
+            return
+        cell = self.cells[number]
+
+        def go_on(mine: list[Any]) -> None:
+            self._apply_in_turn(number + 1, prepared, wanted, closing, [*found, *mine])
+
+        cell.apply(prepared.cells[number], self._wanted(wanted, cell), go_on)
+
+    def _apply_at_once(self, prepared: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None]) -> None:
+        """Applies a batch to all cells at the same time, to the first one in this thread."""
+        vote = self._vote = Vote(len(self.cells) - 1)
+        found: list[list[Any]] = [[] for _ in self.cells]
+
+        def work(number: int) -> None:
+            def close(mine: list[Any]) -> None:
+                found[number] = mine
+                vote.await_decision()
+
+            cell = self.cells[number]
+            try:
+                cell.apply(prepared.cells[number], self._wanted(wanted, cell), close)
+            except BaseException:
+                vote.fail()
+                raise
+
+        def close_all(mine: list[Any]) -> None:
+            vote.await_others(self.uninterrupted.check)
+            closing([*mine, *(part for parts in found[1:] for part in parts)])
+
+        jobs: list[Future[None]] = []
+        first = self.cells[0]
+        try:
+            for number in range(1, len(self.cells)):
+                jobs.append(self._threads.pool.submit(work, number))
+            first.apply(prepared.cells[0], self._wanted(wanted, first), close_all)
+        except BaseException as error:
+            vote.decide(False)
+            wait(jobs)
+            cause = _cause(error, jobs)
+            if cause is error:
+                raise
+            raise cause from None
+        finally:
+            vote.decide(True)  # unless it is decided
+            wait(jobs)
+            self._vote = None
+        for job in jobs:
+            job.result()
+
+    def _stop(self) -> None:
+        """Raises Stopped in a cell if another one has stopped the batch."""
+        if self._vote is not None:
+            self._vote.check()
+
+    def run(
+        self,
+        prepared: PreparedBatch,
+        *,
+        deltas: bool = True,
+        consolidate: bool | None = None,
+        closing: Callable[[], None] | None = None,
+        factorized: bool = False,
+        ranges: bool = False,
+    ) -> Delivery:
+        """Applies a prepared batch; yields its exact deltas. See ``ProgramEngine.run``. Each cell delivers some deltas,
+        then waits for the others."""
+        self.ready()
+        if factorized:
+            self.result.factorized  # noqa: B018 - raises if there are none
+        with self.uninterrupted:
+            wanted = Wanted(deltas, consolidate, factorized, self.result.ranged if ranges else None)
+            batch = self._delivered(prepared, wanted, closing)
+            next(batch)
+            return Delivery(batch, self.uninterrupted)
+
+    def _delivered(self, prepared: PreparedBatch, wanted: Wanted, closing: Callable[[], None] | None) -> Batches:
+        """Applies a batch to all cells or to none, while the generator is consumed. Yields None when it has begun."""
+        opened: list[Generator[Any, None, None]] = []
+        deltas = wanted.deltas
+        try:
+            for cell, part in zip(self.cells, prepared.cells, strict=True):
+                opened.append(cell.transaction(part, self._wanted(wanted, cell), held=True))
+            try:
+                yield None
+            except GeneratorExit:
+                deltas = False
+            running = opened
+            while running:
+                turns = self._turns(running)
+                for batch in (part for turn in turns for part in turn if part is not HELD) if deltas else ():
+                    try:
+                        yield batch
+                    except GeneratorExit:
+                        deltas = False
+                        break
+                running = [of for of, turn in zip(running, turns, strict=True) if turn[-1] is not HELD]
+            if closing is not None:
+                closing()
+        except BaseException as error:
+            for batch in opened:
+                with suppress(Stopped):
+                    batch.throw(Stopped())
+            raise error
+        for batch in opened:
+            next(batch, None)
+
+    def _turns(self, running: Sequence[Generator[Any, None, None]]) -> list[list[Any]]:
+        """Returns the next deltas of each cell, which end with ``HELD`` when its part has been applied."""
+        jobs = [partial(_some, batch) for batch in running]
+        if not self._side_by_side:
+            return [job() for job in jobs]
+        given = [self._threads.pool.submit(job) for job in jobs[1:]]
+        try:
+            found = [jobs[0](), *(job.result() for job in given)]
+            self.uninterrupted.check()
+        finally:
+            wait(given)
+        return found
+
+    def undo(self, changes: Mapping[str, Any]) -> None:
+        """Undoes the last batch, given what was applied. Raises as ``ProgramRuntime.undo`` does."""
+        self.ready()
+        given = self._kept(changes)
+        for cell in self.cells:
+            cell.base_tables.demand_undo()
+        for cell in self.cells:
+            cell.undo(given)
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.saving.write``."""
+        self.compact()
+        options = self.on_missing, self.selecting, self.threads
+        return saving.write(path_of(path, "path"), self.plan, *options, extra, self.memory.parts, self.dealt)
+
+    def compact(self) -> int:
+        """Frees the dictionary entries that nothing refers to; how many. O(state)."""
+        return sum(cell.compact() for cell in self.cells)
+
+    def check_invariants(self) -> None:
+        """Checks the invariants of all cells. Raises AssertionError. O(state)."""
+        for cell in self.cells:
+            cell.check_invariants()
+
+    def stats(self) -> dict[str, Any]:
+        """Returns sizes and counters, summed over the cells. Of a relation of which every cell has all rows, those of
+        one cell."""
+        cells = [cell.stats() for cell in self.cells]
+        found = summed(cells)
+        for what, by in cells[0].items():
+            if what in _OF_RELATIONS:
+                found[what] |= {name: value for name, value in by.items() if name.lower() not in self.dealt}
+        found["input_rows"] = sum(found["rows"].values())
+        stages = [summed([cell["stages"][n] for cell in cells]) for n in range(len(self.plan.stages))]
+        used = {"live_bytes": 8 * self.memory.budget.used}
+        return {**found, **used, "cells": self.threads, "stages": stages}
+
+
+_OF_RELATIONS = ("rows", "missing_deletes", "updates", "filtered", "late", "tombstones")
+
+
+def _some(batch: Iterator[Any]) -> list[Any]:
+    """Returns the next deltas of a cell, up to and with ``HELD``."""
+    found: list[Any] = []
+    while len(found) < _TURN and (not found or found[-1] is not HELD):
+        found.append(next(batch))
+    return found
+
+
+def _cause(error: BaseException, jobs: Sequence[Future[None]]) -> BaseException:
+    """Returns the error that stopped a batch; in the other cells it is Stopped. A lost state comes first."""
+    every = [error, *(found for job in jobs if (found := job.exception()) is not None)]
+    lost = [one for one in every if isinstance(one, UnusableStateError)]
+    return [*lost, *(one for one in every if not isinstance(one, Stopped)), error][0]
+
+
+Engine = ProgramEngine | ProgramCells
+"""The engine of a program with one result."""
+
+
+def engine_of(
+    program: Program,
+    path: Path | None = None,
+    *,
+    memory_budget: int | None = None,
+    on_missing: str = "ignore",
+    threads: int = 1,
+) -> Engine:
+    """Makes a new, empty engine of a program. With several threads each has a cell, if the program can be cut as a
+    whole; otherwise its joins are cut. Arguments and errors as for ``ProgramEngine.create``."""
+    if threads > 1 and path is None and program.results is None:
+        dealt = dealt_by(program, threads)
+        if dealt is not None:
+            return ProgramCells.create(program, dealt, threads, memory_budget, on_missing)
+    return ProgramEngine.create(program, path, memory_budget=memory_budget, on_missing=on_missing, threads=threads)
