@@ -114,8 +114,10 @@ class Resources:
     """What a view may use.
 
     ``threads``: cut the state into that many cells by hashing output attributes, and apply batches to them in parallel
-    (of a query that cannot be cut as a whole the joins); None: one, or what a state was made with. ``memory_budget``:
-    bytes of state, or a text such as ``"512 MiB"``: a batch that would pass it is refused and undone. Raises CrownError.
+    (if the query cannot be cut as a whole, its joins); None: one, or what a state was made with. ``memory_budget``:
+    bytes of state, or a text such as ``"512 MiB"``: a batch that would pass it is refused and undone.
+
+    Raises CrownError.
     """
 
     threads: int | None = None

@@ -27,7 +27,7 @@ from crown.ingest.clock import with_time
 from crown.ingest.quarantine import write as write_quarantine
 from crown.ingest.tables.frames import schemas, with_tables
 from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
-from crown.programs.cells.engine import Engine, engine_of
+from crown.programs.cells.engine import Engine, ProgramCells, engine_of
 from crown.programs.cells.result import ResultOfCells
 from crown.programs.result import ResultOf
 from crown.programs.snapshot import load as load_engine
@@ -217,8 +217,9 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         beyond = self.amplified_beyond
         if deltas and beyond is not None and sum([part.num_rows for part in deltas]) > beyond:
             self._warn_of_amplified(prepared, deltas)
-        if self._engine.absent:
-            self._warn_of_absent(self._engine.absent)
+        engine = self._engine
+        if engine.absent if isinstance(engine, ProgramCells) else engine.base_tables.missing:
+            self._warn_of_absent(engine.absent)
         if self._quarantine_dir is not None and (bad := prepared.bad):
             self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
         self._meter.end()

@@ -126,12 +126,10 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
     # Changes
     # ------------------------------------------------------------------------------------------------------------------
 
-    def prepare_at_once(self, changes: Mapping[str, Any], strict: bool, wanted: Wanted) -> PreparedBatch:
+    def prepare_at_once(
+        self, changes: Mapping[str, Any], strict: bool, wanted: Wanted, known: PreparedBatch | None = None
+    ) -> PreparedBatch:
         """Does what ``prepare`` does for a batch that is applied next, by ``apply``: it may be scanned only then."""
-        return self.unscanned(changes, strict, wanted) or self.prepare(changes, strict)
-
-    def unscanned(self, changes: Mapping[str, Any], strict: bool, wanted: Wanted) -> PreparedBatch | None:
-        """Returns a batch that the call scans when it is applied; None if it has to be prepared first. O(columns)."""
         pipeline = self.pipeline
         if strict and pipeline is not None and (most := pipeline.most(wanted)):
             self.ready()
@@ -140,7 +138,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
             found = self._preparer.unscanned(changes)
             if found is not None and found.rows <= most:
                 return found
-        return None
+        return self.prepare(changes, strict, known)
 
     @override
     def apply(

@@ -31,7 +31,7 @@ from crown.kernels import arena as A
 from crown.programs.preparer import BatchPreparer
 from crown.programs.stages import stage_of
 from crown.programs.tallies import CHANGES, PASSED, Tallies
-from crown.programs.wanted import ALL, NOTHING, Wanted
+from crown.programs.wanted import ALL, HELD, NOTHING, Wanted
 from crown.results.ranged import RangedRows
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
@@ -54,8 +54,6 @@ from plans.programs.wiring import wiring
 from plans.search.cells.shares import grids_of
 from plans.time.clock import reads_clock
 
-HELD = object()
-"""What a transaction yields that is ``held``, when everything is applied and nothing stands yet."""
 REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)
 """The errors after which a stage is unchanged. The last two are raised by expressions."""
 
@@ -144,16 +142,13 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     def prepare(
         self, changes: Mapping[str, Any], strict: bool = True, known: PreparedBatch | None = None
     ) -> PreparedBatch:
-        """Checks, codes and nets a batch. Results stay as they are. O(batch). ``known``: the same batch, as another
-        cell has prepared it.
+        """Checks, codes and nets a batch. Results stay as they are. O(batch). ``known``: see ``BatchPreparer.prepare``.
 
         Raises ChangeError, BadRowError (if ``strict``), and MemoryBudgetError if its values do not fit.
         """
         self.ready()
-        if not self._interns:
-            return self._preparer.prepare(changes, strict, known=known)
         prepare = partial(self._preparer.prepare, changes, strict, known=known)
-        return with_room(self.memory.dictionary, prepare, self.compact)
+        return with_room(self.memory.dictionary, prepare, self.compact) if self._interns else prepare()
 
     def transaction(
         self,
@@ -165,8 +160,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         """Applies a batch to all base tables and stages or to none, while the generator is consumed. Yields the output.
 
         The generator is started already: closing it applies the batch without output. ``closing`` is called when
-        everything is applied. If an error is raised, or thrown in, the batch is undone. ``held``: then ``HELD`` is
-        yielded, and the batch stands when the generator goes on; it must not be closed.
+        everything is applied. If an error is raised, or thrown in, the batch is undone. ``held``: see ``HELD``.
         """
         self.ready()
         batch = self._transaction(given, wanted, closing, held)

@@ -21,4 +21,7 @@ class Wanted:
     ranged: RangedRows | None = None
 
 
+HELD = object()
+"""What a transaction that is held yields when everything is applied and nothing stands yet. The batch stands when the
+generator goes on, which must not be closed then."""
 ALL, NOTHING = Wanted(), Wanted(deltas=False)

@@ -23,7 +23,8 @@ class Budget:
     """The memory budget of a state, in ``words``. ``parts``: the arenas of the state.
 
     ``spaces``: for each arena, the space in which its words are reserved before use, or None if they need no
-    reservation. ``whole``: this budget. If it is ``fixed``, the headers say so already, so no batch calls ``allow``.
+    reservation. ``fixed``: True if every arena may use all of its words; its header says so already, so no batch calls
+    ``allow``. ``whole``: this budget; of a ``Share``, the one that it is a part of.
     """
 
     def __init__(
@@ -35,13 +36,8 @@ class Budget:
         self._headers = [numbers(part[: A.H_TABLES]) for part in parts]
         self._spaces = spaces or [None] * len(parts)
         self.whole = self
-        self._fixed = words >= ADDRESSABLE and not any(self._spaces)
+        self.fixed = words >= ADDRESSABLE and not any(self._spaces)
         self._lifted = False
-
-    @property
-    def fixed(self) -> bool:
-        """Returns True if every arena may use all of its words."""
-        return self._fixed
 
     @property
     def used(self) -> int:
@@ -66,8 +62,8 @@ class Budget:
     def change(self, words: int) -> None:
         """Sets the budget."""
         self.words = words
-        self._fixed = words >= ADDRESSABLE and not any(self._spaces)
-        if self._fixed:
+        self.fixed = words >= ADDRESSABLE and not any(self._spaces)
+        if self.fixed:
             for header in self._headers:
                 header[A.H_BUDGET] = words
 
@@ -212,11 +208,6 @@ class Share(Budget):
         self.whole = whole.whole
         self._first = first
         self.words = whole.words
-
-    @property
-    def fixed(self) -> bool:
-        """Returns True if every arena may use all of its words."""
-        return self._whole.fixed
 
     @property
     def used(self) -> int:

@@ -31,8 +31,7 @@ from crown.ingest.tables.given import Dealt
 from crown.programs.cells.result import ResultOfCells
 from crown.programs.cells.vote import Stopped, Vote
 from crown.programs.program import ProgramEngine
-from crown.programs.runtime import HELD
-from crown.programs.wanted import ALL, Wanted
+from crown.programs.wanted import ALL, HELD, Wanted
 from crown.stages.state import saving
 from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.store.memory import ADDRESSABLE
@@ -131,19 +130,25 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> PreparedBatch:
         """Checks, codes and nets a batch for each cell. Raises as ``ProgramRuntime.prepare`` does."""
-        self.ready()
-        given = self._kept(changes)
-        found: list[PreparedBatch] = []
-        for cell in self.cells:
-            found.append(cell.prepare(given, strict, found[-1] if found else None))
-        return replace(found[-1], cells=tuple(found))
+        return self._prepared(changes, lambda cell, given, known: cell.prepare(given, strict, known))
 
     def prepare_at_once(self, changes: Mapping[str, Any], strict: bool, wanted: Wanted) -> PreparedBatch:
         """Does what ``prepare`` does for a batch that is applied next, by ``apply``: it may be scanned only then."""
+        return self._prepared(changes, lambda cell, given, known: cell.prepare_at_once(given, strict, wanted, known))
+
+    def _prepared(
+        self,
+        changes: Mapping[str, Any],
+        prepare: Callable[[ProgramEngine, Mapping[str, Any], PreparedBatch | None], PreparedBatch],
+    ) -> PreparedBatch:
+        """Returns the batch as each cell prepares it. Cells that do not scan it have what the cell before has
+        checked."""
         self.ready()
-        found = [cell.unscanned(changes, strict, wanted) for cell in self.cells]
-        ready = [one for one in found if one is not None]
-        return replace(ready[-1], cells=tuple(ready)) if len(ready) == len(found) else self.prepare(changes, strict)
+        given, found = self._kept(changes), list[PreparedBatch]()
+        for cell in self.cells:
+            known = found[-1] if found and not found[-1].unscanned else None
+            found.append(prepare(cell, given, known))
+        return replace(found[-1], cells=tuple(found))
 
     def _kept(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the changes in a form that every cell can read."""

@@ -140,7 +140,7 @@ class Pipeline:
     def run(self, wanted: Wanted) -> int:
         """Applies the batch; returns ``DONE``, or where it stopped. Raises UnusableStateError if an arena is full."""
         budget = self._base.budget
-        if not budget.fixed:
+        if not budget.whole.fixed:
             for part in self._before:
                 budget.allow(part.number)
             if self._codes:
