@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
 from crown.errors import UnusableStateError
+from crown.stages.groups.batch import Batch
 from crown.stages.groups.group import Groups
 from crown.stages.kernels.groups import batch as group_batch
 from tests import campaign
@@ -43,18 +44,31 @@ def test_ten_thousand_stops(subject: Subject, fault: Fault, tmp_path: Path) -> N
     assert sum(stopped(subject, fault, times, tmp_path, campaign.first_seed()).values()) == times
 
 
-def test_groups_that_are_written_are_not_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception between the last kernel and the next line finds groups without rows deleted already."""
+@pytest.mark.parametrize("asked", [group_batch.ROOM, group_batch.DONE])
+def test_groups_that_are_written_are_not_abandoned(asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception between a kernel and the next line: the last kernel has deleted the groups without rows, and to
+    delete one again is to search the table for it without end."""
     run = Run(next(subject for subject in CALLS if subject.name == "Q3"), 1, tmp_path)
     run.view._engine.pipeline = None
-    advanced = Groups._advanced
+    advanced, abandon = Groups._advanced, Groups.abandon
+    struck, twice = list[int](), list[int]()
 
-    def struck(self: Groups, batch: Any) -> int:
-        if advanced(self, batch) == group_batch.DONE:
+    def strike(self: Groups, batch: Batch) -> int:
+        found = advanced(self, batch)
+        if found == asked:
+            struck.append(len(batch.touched))
             raise Injected
-        raise AssertionError("nothing stops this batch")
+        return found
 
-    monkeypatch.setattr(Groups, "_advanced", struck)
+    def checked(self: Groups, handles: np.ndarray) -> None:
+        deleted = np.setdiff1d(handles, self._every())
+        twice.extend(deleted.tolist())
+        abandon(self, np.setdiff1d(handles, deleted))
+
+    monkeypatch.setattr(Groups, "_advanced", strike)
+    monkeypatch.setattr(Groups, "abandon", checked)
     with pytest.raises(UnusableStateError):
         run.view.apply(run.expectation.arrow(run.database.everything(-1)))
+    assert struck, "the batch is stopped"
+    assert not twice, "groups are deleted again"
     assert run.verify() == "lost"
