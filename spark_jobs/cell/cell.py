@@ -211,7 +211,7 @@ class Cell:
         batches, snapshots = self.log.listed()
         versions = [EMPTY if self.base is None else BACKFILL, *batches, *snapshots]
         if max(versions) > batch:
-            raise history.ahead(self.spark, batch, max(versions), self.log.cell, self.log.folder.parent)
+            raise history.unstarted_batch_error(self.spark, batch, max(versions), self.log.cell, self.log.folder.parent)
         before = max(version for version in versions if version < batch)
         if live is not None and not self._usable(live[1], batches, snapshots):
             live = None
@@ -227,7 +227,7 @@ class Cell:
                 place = self._replayed(engine, place, number)
                 report.restored = max(report.restored, 0) + 1
         if place.version != before:
-            raise history.lost(self.log, place.version)
+            raise history.lost_log_error(self.log, place.version)
         return engine, replace(place, load=self.log.weigh(before))
 
     def _usable(self, place: Place, batches: list[int], snapshots: list[int]) -> bool:
@@ -239,12 +239,12 @@ class Cell:
             return False  # `crown state --rollback-to` went back to an earlier batch
         if version in batches:
             if version == max(batches):  # no later batch confirms that the log is right
-                raise history.replaced(self.log, version)
+                raise history.replaced_delta_error(self.log, version)
             return False
         if any(version < snapshot for snapshot in snapshots):
             return False  # another host went on, and the batches after this version may have been deleted
         if version not in (EMPTY if self.base is None else BACKFILL, *snapshots):
-            raise history.lost(self.log, version)
+            raise history.lost_log_error(self.log, version)
         return True
 
     def _restored(self, snapshots: list[int]) -> tuple[ProgramEngine, Place]:

@@ -29,7 +29,7 @@ from plans.schema import Table
 from plans.search.cells.cuts import Role
 from plans.search.cells.shares import Grid
 from plans.types import arrow_type
-from spark_jobs.cell.worker_input import ahead
+from spark_jobs.cell.worker_input import read_ahead
 from spark_jobs.dispatch.envelope import CELL, FILE, MASK, TAG, WEIGHT, Envelope
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_files import CODED
@@ -117,7 +117,7 @@ class Reader:
             if batch.num_rows:
                 yield batch
         if named:
-            yield from ahead(self._of_files(sorted(named)), AHEAD)
+            yield from read_ahead(self._of_files(sorted(named)), AHEAD)
 
     def _of_files(self, named: Iterable[tuple[int, int, str, int]]) -> Iterator[pa.RecordBatch]:
         for tag, cell, file, sign in named:

@@ -33,11 +33,11 @@ from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.quarantine import Refused, noted
 from spark_jobs.cell.warm import warm_up
-from spark_jobs.cell.worker_input import ahead, complete
+from spark_jobs.cell.worker_input import complete, read_ahead
 from spark_jobs.dispatch.envelope import CELL, Envelope, stamp
 from spark_jobs.errors import BrokenChainError, CheckpointError
 from spark_jobs.log.delta_file import format_of
-from spark_jobs.log.history import SparkHistory, foreign_rows
+from spark_jobs.log.history import SparkHistory, foreign_rows_error
 from spark_jobs.log.meta import check_meta, read_meta
 from spark_jobs.log.state_log import BACKFILL, CellLog, cell_folders
 from spark_jobs.storage.folder import Folder
@@ -128,11 +128,11 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     batch = context.getLocalProperty("streaming.sql.batchId")
     warm_up(_program(step.program))
     if step.root is None:
-        return one_shot(step, partition, _reader(step).rows(complete(ahead(batches, AHEAD))))
+        return one_shot(step, partition, _reader(step).rows(complete(read_ahead(batches, AHEAD))))
     cell = _cell(step, partition)
     batches = _of_cell(batches, cell, step.grid.cells)
     if step.backfill:
-        return one_shot(step, cell, _reader(step).rows(complete(ahead(batches, AHEAD))))
+        return one_shot(step, cell, _reader(step).rows(complete(read_ahead(batches, AHEAD))))
     if query_id is None or batch is None:  # without them the rows would be taken for a batch job's, on an empty engine
         raise CheckpointError(
             "a micro-batch was read in a thread that does not know which one it is. In foreachBatch, start threads as "
@@ -301,7 +301,7 @@ def _demand_own(step: Step, query_id: str, batch: int, cell: int, stamps: list[i
     spark, cells = SparkHistory.of(step.spark(), query_id), step.grid.cells
     began = spark.began(batch) if spark is not None else None
     if began is not None and any(stamped // cells != stamp(began, cells) for stamped in stamps):
-        raise foreign_rows(cell, batch)
+        raise foreign_rows_error(cell, batch)
 
 
 class _Sample:

@@ -1,8 +1,8 @@
 """Batch tables at a cell: inserts are applied while rows arrive, and the result is read at the end.
 
-So a batch job holds the state and one part of its input (and the rows that ``worker_input.ahead`` has read), not the
-whole input. The first result is yielded after the last row has arrived. Deletions are applied after all insertions, so
-the result is the net of both.
+So a batch job holds the state and one part of its input (and the rows that ``worker_input.read_ahead`` has read), not
+the whole input. The first result is yielded after the last row has arrived. Deletions are applied after all
+insertions, so the result is the net of both.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def complete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise CutShortError("Spark ended this task before its input was complete")
 
 
-def ahead(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+def read_ahead(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
     """Yields the same batches, which a thread reads in the meantime, so that the JVM goes on while the engine works.
 
     The thread is ahead by at most ``most`` bytes and one batch. If the caller stops early, the thread ends after its

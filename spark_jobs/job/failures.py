@@ -50,13 +50,13 @@ _KNOWN = [
     ),
     (
         re.compile(rf"FILE_NOT_EXIST\S*\].*?(?:File )?{_FILE}(?: does not exist|\. |\s|$)", re.M),
-        "{0} is gone, though a batch was to read it: put it back; files of an input folder must stay as they are",
+        "{0} is missing, and a batch needs it: restore it. Files of an input folder must not be changed or deleted",
     ),
     (
         re.compile(
             rf"(?:reading file|not a Parquet file:?|Could not read footer for file:?) {_FILE}(?:\. | is not|\s|$)", re.M
         ),
-        "{0} cannot be read: it is not what its format says, or it was changed. Put the right file in its place",
+        "{0} cannot be read: it is not of the expected format, or it was changed. Restore the original file",
     ),
     (
         re.compile("CONCURRENT_STREAM_LOG_UPDATE|concurrently using|CONCURRENT_QUERY|another query with same id"),
@@ -74,13 +74,13 @@ _KNOWN = [
     ),
     (
         re.compile(r"Partition (\S+) offset was changed from (\d+) to (\d+)"),
-        "partition {0} of the topic ends at offset {2}, and the checkpoint is at offset {1}: the topic was made anew, "
-        "or set back. Start with a new checkpoint and a new output",
+        "partition {0} of the topic ends at offset {2}, and the checkpoint is at offset {1}: the topic was "
+        "recreated or set back. Start with a new checkpoint and a new output",
     ),
     (
         re.compile(r"Partitions .+? have been deleted\.|Cannot find initial offsets for partitions"),
-        "partitions that the checkpoint knows are gone: the topic was deleted, or made anew. Put it back, or start "
-        "with a new checkpoint and a new output",
+        "partitions of the topic that the checkpoint lists are missing: the topic was deleted or recreated. Restore "
+        "it, or start with a new checkpoint and a new output",
     ),
     (
         re.compile(

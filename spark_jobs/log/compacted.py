@@ -40,14 +40,14 @@ def split(log: Folder, last: int) -> tuple[list[str], list[str]]:
 
 def files_after(log: Folder, last: int) -> set[str]:
     """Returns the URIs of the files of the entries after ``last``. Raises the errors of ``split``."""
-    kept, gone = split(log, last)
-    return {*_files(log, gone)} - {*_files(log, kept)}
+    kept, removed = split(log, last)
+    return {*_files(log, removed)} - {*_files(log, kept)}
 
 
 def cut(log: Folder, last: int) -> None:
     """Deletes the entries after ``last``, the newest first."""
-    _, gone = split(log, last)
-    log.delete(name for entry in gone for name in (entry, f".{entry}.crc"))
+    _, removed = split(log, last)
+    log.delete(name for entry in removed for name in (entry, f".{entry}.crc"))
 
 
 def local_path(uri: str) -> str | None:

@@ -131,7 +131,7 @@ def _link(header: Mapping[str, Any], path: object, owner: Owner, batch: int) -> 
         )
     if cut != owner.cut:
         raise DamagedStateError(
-            f"{path} is of a state that is cut into cells along {cut}, but this one is cut along {owner.cut}: "
+            f"{path} belongs to a state that is partitioned by {cut}, but this state is partitioned by {owner.cut}: "
             f"meta.json was replaced, or the file is of another checkpoint. {_RESTORE}"
         )
     prev = int(header["prev"])

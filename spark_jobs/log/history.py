@@ -116,7 +116,7 @@ def _readable(folder: Folder) -> Iterator[None]:
 
 def reconcile(folder: Folder | Path, stream: str, operator: str, root: Folder | None = None) -> None:
     """Compares Spark's checkpoint in ``folder`` with every cell of an operator of the same stream, before the stream
-    goes on. Then compares, in each cell, every delta since the newest snapshot with the delta before it.
+    continues. Then compares, in each cell, every delta since the newest snapshot with the delta before it.
 
     ``root``: the folder of the state, by default ``crown/`` in the folder.
 
@@ -133,11 +133,11 @@ def reconcile(folder: Folder | Path, stream: str, operator: str, root: Folder | 
     for cell in map(str, cells):
         version = newest.get(cell, EMPTY)
         if version > begun:
-            raise ahead(spark.folder, begun + 1, version, cell, state)
+            raise unstarted_batch_error(spark.folder, begun + 1, version, cell, state)
         lost = [b for b in _after(version, committed + 1) if spark.had_data(b)]
         if lost:
             others = [name for name, has in newest.items() if has >= lost[0]]
-            raise behind(spark.folder, lost[0], cell, state, committed, bool(others))
+            raise missing_batch_error(spark.folder, lost[0], cell, state, committed, bool(others))
         if meta is not None and cell in newest:
             for trouble in CellLog.of(state / cell, meta).troubles(whole=False):
                 raise trouble
@@ -166,16 +166,16 @@ def check_next(log: CellLog, before: int, batch: int, spark_folder: Folder | Non
         _no_other_stream(state, spark.folder)
     for number in missing:
         if _siblings_have(log, number):
-            raise behind(spark_folder, number, log.cell, state, batch - 1, True)
+            raise missing_batch_error(spark_folder, number, log.cell, state, batch - 1, True)
         if spark is None:
             raise BrokenChainError(
                 f"cell {log.cell}: Spark executes batch {batch}, but the newest in {log.folder} is {_name(before)}; "
-                "whether there was any data in between cannot be told, because Spark's checkpoint of this stream is in "
-                "another folder. A foreachBatch function did not read its batch, or the state was lost. Start again "
-                "with new checkpoints, and give checkpoint= the stream's own checkpointLocation"
+                "the batches in between may have had data, but Spark's checkpoint of this stream is in another folder. "
+                "foreachBatch did not read its batch, or the state was lost. Start again with new checkpoints, and "
+                "give checkpoint= the stream's own checkpointLocation"
             )
         if spark.had_data(number):
-            raise behind(spark.folder, number, log.cell, state, batch - 1, False)
+            raise missing_batch_error(spark.folder, number, log.cell, state, batch - 1, False)
 
 
 def _no_other_stream(state: Folder, spark: Folder) -> None:
@@ -188,9 +188,9 @@ def _no_other_stream(state: Folder, spark: Folder) -> None:
         newest = max((CellLog(cell, "").newest() for cell in cell_folders(other)), default=EMPTY)
         if newest > EMPTY:
             raise BrokenChainError(
-                f"Spark began stream {state.parent.name} anew in {spark}, but {other} has the state of stream "
-                f"{stream} up to batch {newest}: Spark's metadata, offsets and commits were lost. Put them "
-                "back from a copy; or, to begin again from the first row with an empty output, delete "
+                f"Spark began the new stream {state.parent.name} in {spark}, but {other} has the state of stream "
+                f"{stream} up to batch {newest}: Spark's metadata, offsets and commits were lost. Restore them from a "
+                "copy; or, to start again from the first row with an empty output, delete "
                 f"{root} and {spark.at('metadata')}"
             )
 
@@ -204,7 +204,7 @@ def _siblings_have(log: CellLog, batch: int) -> bool:
 # -- errors -----------------------------------------------------------------------------------------------------------
 
 
-def behind(
+def missing_batch_error(
     folder: Folder | None, batch: int, cell: str, state: Folder, committed: int, partial: bool
 ) -> BrokenChainError:
     """Returns the error for a batch that Spark committed with data and that a cell does not have; ``partial``: other
@@ -217,53 +217,55 @@ def behind(
     )
     if partial:
         return BrokenChainError(
-            f"cell {cell} never saw batch {batch}, which other cells applied: a consumer of that batch read only part "
-            f"of it (limit, show, head, isEmpty in foreachBatch), or its delta was lost. Run such actions on the "
+            f"cell {cell} does not have batch {batch}, which other cells applied: foreachBatch read only part of the "
+            "batch (limit, show, head, isEmpty), or the delta file of the batch was lost. Run such actions on the "
             f"written output instead. {repair}"
         )
     return BrokenChainError(
-        f"Spark has gone on to batch {committed} ({where}), but no cell has batch {batch} ({state}), which had new "
-        "data: a foreachBatch function did not read it, or the state was lost. Put lost files back from a copy, and "
-        f"have foreachBatch read every batch. {repair}; or start again with a new checkpoint"
+        f"Spark committed batch {committed} ({where}), but no cell has batch {batch} ({state}), which had new data: "
+        "foreachBatch did not read it, or the state was lost. Restore lost files from a copy, and make foreachBatch "
+        f"read every batch. {repair}; or start again with a new checkpoint"
     )
 
 
-def ahead(folder: Folder | None, batch: int, version: int, cell: str, state: Folder) -> BrokenChainError:
+def unstarted_batch_error(
+    folder: Folder | None, batch: int, version: int, cell: str, state: Folder
+) -> BrokenChainError:
     """Returns the error for a cell with a batch that Spark has not begun."""
     where = f" ({folder / 'offsets'})" if folder is not None else ""
     return BrokenChainError(
-        f"Spark goes on with batch {batch}{where}, but cell {cell} is at batch {version} already ({state}): offsets "
-        "and commits of Spark's checkpoint were lost or set back, or a second job writes here. Put them back "
-        f"from a copy; or, if batches from {batch} on shall be executed again, run `crown state "
+        f"Spark's next batch is {batch}{where}, but cell {cell} already has batch {version} ({state}): offsets and "
+        "commits of Spark's checkpoint were lost or set back, or a second job writes to this state. Restore them from "
+        f"a copy; or, to execute the batches from {batch} on again, run `crown state "
         f"{folder or 'CHECKPOINT'} --rollback-to {batch - 1}`, with --into for every table that the query writes; or "
         "start again with a new checkpoint and a new output"
     )
 
 
-def lost(log: CellLog, version: int) -> BrokenChainError:
+def lost_log_error(log: CellLog, version: int) -> BrokenChainError:
     """Returns the error for a live engine at a version that is no longer in its log."""
     return BrokenChainError(
-        f"cell {log.cell} has applied batch {version}, but {log.folder} has no trace of it: files of the state were "
-        "lost or removed, or an older copy of the checkpoint was put in its place. Put the files back from a copy; or, "
-        "to go on from the older copy, start the stream in a new session (a new Spark application), with an output "
+        f"cell {log.cell} has applied batch {version}, but {log.folder} does not have it: files of the state were "
+        "lost or deleted, or the checkpoint was replaced by an older copy. Restore the files from a copy; or, to "
+        "continue from the older copy, start the stream in a new session (a new Spark application), with an output "
         "that has no later batches either; or start again with a new checkpoint"
     )
 
 
-def replaced(log: CellLog, version: int) -> DamagedStateError:
+def replaced_delta_error(log: CellLog, version: int) -> DamagedStateError:
     """Returns the error for a newest delta that differs from the one that the live engine has applied."""
     return DamagedStateError(
-        f"cell {log.cell} has applied another batch {version} than the one in {log.delta_path(version)}: that file was "
-        "replaced. Put the right one back from a copy, or start again with a new checkpoint"
+        f"cell {log.cell} has applied another batch {version} than the one in {log.delta_path(version)}: the file was "
+        "replaced. Restore the original file from a copy, or start again with a new checkpoint"
     )
 
 
-def foreign_rows(cell: int, batch: int) -> BrokenChainError:
+def foreign_rows_error(cell: int, batch: int) -> BrokenChainError:
     """Returns the error for rows that were read for another batch than the one being executed."""
     return BrokenChainError(
-        f"cell {cell}: the rows that were read in batch {batch} are not those of batch {batch}: a foreachBatch "
-        "function kept the frame of an earlier batch and read it again. Read each frame in the call that it is given "
-        "to, and keep what you need of it as a table, or with collect()"
+        f"cell {cell}: the rows that were read in batch {batch} belong to another batch: foreachBatch kept the frame "
+        "of an earlier batch and read it again. Read each frame only in the call that receives it; to keep its rows, "
+        "write a table or use collect()"
     )
 
 

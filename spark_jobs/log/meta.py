@@ -60,8 +60,8 @@ def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
         )
     if stored["grid"] != meta["grid"]:
         raise PlanChangedError(
-            f"the state in {folder} is cut along {stored['grid']}, this run would cut along {meta['grid']}: leave "
-            "out rates=, or start with a new checkpoint"
+            f"the state in {folder} is partitioned by {stored['grid']}, and this run partitions by {meta['grid']}: "
+            "leave out rates=, or start with a new checkpoint"
         )
 
 

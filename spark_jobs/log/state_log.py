@@ -176,14 +176,14 @@ class CellLog:
         if link.prev != version:
             raise BrokenChainError(
                 f"cell {self.cell}: batch {link.batch} follows batch {link.prev}, but the state before it is that "
-                f"of batch {version}: a delta or a snapshot is missing in {self.folder}. Put it back "
+                f"of batch {version}: a delta or a snapshot is missing in {self.folder}. Restore it "
                 "from a copy, or start with a new checkpoint"
             )
         if link.parent and digest and link.parent != digest:
             raise BrokenChainError(
-                f"cell {self.cell}: {self.delta_path(link.batch)} follows another batch {version} than the one that is "
-                "there: files of two histories are mixed (an older copy, or what came before a rollback). Put the "
-                "files of one history back from a copy, or start with a new checkpoint"
+                f"cell {self.cell}: {self.delta_path(link.batch)} follows another batch {version} than the one in "
+                "the folder: files of different histories are mixed (of an older copy, or of before a rollback). "
+                "Restore all files from one copy, or start with a new checkpoint"
             )
 
     def troubles(self, whole: bool) -> Iterator[CheckpointError]:
@@ -265,20 +265,20 @@ class CellLog:
         :class:`DamagedStateError` if the snapshot belongs to another cell or version, or to another history than the
         delta of its version.
         """
-        wanted = self.mark(version, self.digest(version))
-        said = {**wanted, "version": None, **found}
-        if any(said[key] != wanted[key] for key in _WORDS):
+        expected = self.mark(version, self.digest(version))
+        actual = {**expected, "version": None, **found}
+        if any(actual[key] != expected[key] for key in _WORDS):
             raise DamagedStateError(
-                f"the snapshot {source} is of version {said['version']} of cell {said['cell']} of stream "
-                f"{said['stream']}, cut along {said['cut']}: it was copied or renamed. Put the right one back from a "
-                "copy, or start with a new checkpoint"
+                f"the snapshot {source} is of version {actual['version']} of cell {actual['cell']} of stream "
+                f"{actual['stream']}, partitioned by {actual['cut']}: it was copied or renamed. Restore the original "
+                "file from a copy, or start with a new checkpoint"
             )
-        if wanted["digest"] and said["digest"] != wanted["digest"]:
+        if expected["digest"] and actual["digest"] != expected["digest"]:
             raise DamagedStateError(
-                f"the snapshot {source} and {self.delta_path(version)} are of two histories (an older copy, or what "
-                "came before a rollback). Put the files of one history back from a copy, or start with a new checkpoint"
+                f"the snapshot {source} and {self.delta_path(version)} belong to different histories: one is from an "
+                "older copy, or from before a rollback. Restore all files from one copy, or start with a new checkpoint"
             )
-        return str(said["digest"])
+        return str(actual["digest"])
 
     def weigh(self, version: int) -> Load:
         """Returns the load of the log up to a version since the newest snapshot before it. One listing, O(files)."""
@@ -309,9 +309,9 @@ class CellLog:
         if not old:
             return
         base = old[-1]
-        gone = [number for number in batches if number <= base]
+        deleted = [number for number in batches if number <= base]
         self._delete(f"{v}.snapshot" for v in snapshots if v < base)
-        self._delete(file for number in gone for file in (f"{number}.delta", f"{number}.json"))
+        self._delete(file for number in deleted for file in (f"{number}.delta", f"{number}.json"))
 
     def demand_kept(self, batch: int) -> None:
         """Raises :class:`CheckpointError` unless the state after a batch can be rebuilt."""
@@ -330,9 +330,9 @@ class CellLog:
         """
         self.demand_kept(batch)
         batches, snapshots = self.listed()
-        gone = [number for number in batches if number > batch]
-        self.disown({self.digest(number) for number in gone})
-        self._delete(file for number in gone for file in (f"{number}.delta", f"{number}.json"))
+        deleted = [number for number in batches if number > batch]
+        self.disown({self.digest(number) for number in deleted})
+        self._delete(file for number in deleted for file in (f"{number}.delta", f"{number}.json"))
         self._delete(f"{version}.snapshot" for version in snapshots if version > batch)
 
     def disown(self, digests: set[str]) -> None:

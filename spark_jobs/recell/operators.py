@@ -142,11 +142,11 @@ def _settled(where: Whereabouts, stream: str, metas: dict[str, dict[str, Any]]) 
         raise CheckpointError(
             f"{where.checkpoint} has no batch yet: give cells= (--cells) when the job starts, or to bulk_load()"
         )
-    behind = [cell for cell, version in newest.items() if version != batch]
-    if behind:
+    lagging = [cell for cell, version in newest.items() if version != batch]
+    if lagging:
         raise CheckpointError(
-            f"cell {behind[0]} is at batch {newest[behind[0]]}, and others are at {batch}: start the job again, let it "
-            "finish a batch, stop it, then cut it anew"
+            f"cell {lagging[0]} is at batch {newest[lagging[0]]}, and others are at {batch}: start the job again, let "
+            "it finish a batch, stop it, then change the number of cells"
         )
     return batch
 
@@ -154,11 +154,11 @@ def _settled(where: Whereabouts, stream: str, metas: dict[str, dict[str, Any]]) 
 def _old(folder: Folder, stride: ExchangeStep, meta: dict[str, Any] | None, batch: int) -> Old:
     """Returns an existing operator. Raises if this version would cut it differently."""
     if meta is None:
-        raise CheckpointError(f"{folder} is gone, which holds a part of the query's state: put it back from a copy")
+        raise CheckpointError(f"{folder} is missing, and holds a part of the query's state: restore it from a copy")
     if meta["fingerprint"] != stride.step.fingerprint or meta["grid"] != stride.step.meta["grid"]:
         raise CheckpointError(
-            f"the state in {folder} is cut along {meta['grid']}, as this version would not cut it: go on with the "
-            "version that wrote it, or start with a new checkpoint"
+            f"the state in {folder} is partitioned by {meta['grid']}, and this version of crown partitions it "
+            "differently: use the version that wrote it, or start with a new checkpoint"
         )
     return Old(folder, meta, kept_plan(folder, meta["fingerprint"]), stride.round, batch)
 

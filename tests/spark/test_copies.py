@@ -60,5 +60,5 @@ def test_an_older_copy_in_the_place_of_a_checkpoint_is_said_to_be_one(spark, tmp
     run_on(spark, files, tmp_path / "state", sink)
     shutil.rmtree(tmp_path / "state")
     (tmp_path / "older").rename(tmp_path / "state")
-    with pytest.raises(Exception, match=r"an older copy of the checkpoint was put in its place\. .* in a new session"):
+    with pytest.raises(Exception, match=r"the checkpoint was replaced by an older copy\. .* in a new session"):
         run_on(spark, files, tmp_path / "state")

@@ -158,7 +158,7 @@ def test_reading_only_some_cells_of_a_batch_is_noticed(spark, tmp_path):
     files = ChangeFiles(tmp_path / "in", schema)
     for batch in batches(schema, 2):
         files.add(batch)
-    with pytest.raises(Exception, match=r"cell [1-3] never saw batch 0.*limit"):
+    with pytest.raises(Exception, match=r"cell [1-3] does not have batch 0.*limit"):
         run(
             spark,
             sql,

@@ -72,7 +72,7 @@ def delta_files(path: str | Path | Folder, storage_options: Options | None = Non
     """
     folder = folder_at(path, "path", storage_options)
     try:
-        last, there = newest_manifest(folder), folder.files()
+        last, existing = newest_manifest(folder), folder.files()
     except OSError as error:
         raise SourceError(f"cannot read the table {folder}: {error.strerror}") from None
     if last < 0:
@@ -80,12 +80,12 @@ def delta_files(path: str | Path | Folder, storage_options: Options | None = Non
     found: list[str] = []
     for batch in range(last + 1):
         files = [str(part["file"]) for part in read_manifest(folder, batch)["files"]]
-        gone = [file for file in files if file not in there]
-        if gone and batch < last:
+        missing = [file for file in files if file not in existing]
+        if missing and batch < last:
             raise DamagedStateError(
-                f"{folder.at(gone[0])} is gone, though batch {batch} was committed with it: put it back"
+                f"{folder.at(missing[0])} of the committed batch {batch} is missing: restore it from a copy"
             )
-        if not gone:
+        if not missing:
             found += map(folder.at, files)
     return found
 
@@ -96,11 +96,11 @@ def back(folder: Folder, batch: int) -> Callable[[], None]:
     A concurrent reader finds all files of the batches that have manifests. Raises :class:`DamagedStateError` if a
     manifest is missing.
     """
-    gone = {number: read_manifest(folder, number) for number in range(newest_manifest(folder), batch, -1)}
+    manifests = {number: read_manifest(folder, number) for number in range(newest_manifest(folder), batch, -1)}
 
     def deleted() -> None:
-        for number, said in gone.items():
-            folder.delete(part["file"] for part in said["files"])
+        for number, manifest in manifests.items():
+            folder.delete(part["file"] for part in manifest["files"])
             (folder / MANIFESTS).delete([f"{number}.json"])
 
     return deleted
@@ -116,9 +116,11 @@ def read_manifest(folder: Folder, batch: int) -> dict[str, Any]:
     """Returns the manifest of a batch. Raises :class:`DamagedStateError` if it is missing or damaged."""
     manifests, name = folder / MANIFESTS, f"{batch}.json"
     try:
-        said = json.loads(manifests.read(name))
-        if not (isinstance(said["stream"], str) and all(isinstance(part["file"], str) for part in said["files"])):
+        manifest = json.loads(manifests.read(name))
+        if not (
+            isinstance(manifest["stream"], str) and all(isinstance(part["file"], str) for part in manifest["files"])
+        ):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError):
-        raise DamagedStateError(f"{manifests.at(name)} is damaged or gone: put it back from a copy") from None
-    return dict(said)
+        raise DamagedStateError(f"{manifests.at(name)} is missing or damaged: restore it from a copy") from None
+    return dict(manifest)

@@ -90,19 +90,19 @@ def test_losing_the_newest_delta_of_every_cell_is_noticed(job, tmp_path, host):
     for number in (0, 1):
         (job.state / str(number) / "2.delta").unlink()
     with pytest.raises(
-        BrokenChainError, match=r"gone on to batch 2 \(.*offsets\), but no cell has batch 2.*rollback-to 1"
+        BrokenChainError, match=r"committed batch 2 \(.*offsets\), but no cell has batch 2.*rollback-to 1"
     ):
         job.reconcile()
     job.spark(3)
     job.scratch = tmp_path / host
-    with pytest.raises(BrokenChainError, match=r"has applied batch 2, but .*no trace|no cell has batch 2"):
+    with pytest.raises(BrokenChainError, match=r"has applied batch 2, but .*does not have it|no cell has batch 2"):
         apply(job.cell(0), 3, CHANGES[3])
 
 
 def test_losing_the_newest_delta_of_one_cell_is_noticed(job):
     job.run(CHANGES[:3])
     (job.state / "1" / "2.delta").unlink()
-    with pytest.raises(BrokenChainError, match="cell 1 never saw batch 2, which other cells applied"):
+    with pytest.raises(BrokenChainError, match="cell 1 does not have batch 2, which other cells applied"):
         job.reconcile()
 
 
@@ -122,17 +122,19 @@ def test_losing_sparks_offsets_and_commits_is_noticed(job):
     job.run(CHANGES[:3])
     shutil.rmtree(job.folder / "offsets")
     shutil.rmtree(job.folder / "commits")
-    with pytest.raises(BrokenChainError, match=r"goes on with batch 0 .*offsets\), but cell 0 is at batch 2 already"):
+    with pytest.raises(BrokenChainError, match=r"next batch is 0 .*offsets\), but cell 0 already has batch 2"):
         job.reconcile()
     job.spark(0)
-    with pytest.raises(BrokenChainError, match=r"goes on with batch 0 .*but cell 0 is at batch 2 already"):
+    with pytest.raises(BrokenChainError, match=r"next batch is 0 .*but cell 0 already has batch 2"):
         apply(job.cell(0), 0, CHANGES[0])
 
 
 def test_losing_the_whole_checkpoint_of_spark_is_noticed(job):
     job.run(CHANGES[:3])
     anew = Job(job.folder, "another")
-    with pytest.raises(BrokenChainError, match=r"began stream another anew in .*the state of stream s up to batch 2"):
+    with pytest.raises(
+        BrokenChainError, match=r"began the new stream another in .*the state of stream s up to batch 2"
+    ):
         apply(anew.cell(0), 0, CHANGES[0])
 
 
@@ -141,7 +143,7 @@ def test_a_batch_that_no_cell_executed_is_noticed_at_the_next(job):
     job.spark(2)
     job.spark(3)
     for number in (0, 1):
-        with pytest.raises(BrokenChainError, match=r"no cell has batch 2 .*foreachBatch function did not read it"):
+        with pytest.raises(BrokenChainError, match=r"no cell has batch 2 .*foreachBatch did not read it"):
             apply(job.cell(number), 3, CHANGES[3])
     with pytest.raises(BrokenChainError, match="no cell has batch 2"):
         job.reconcile()
@@ -160,7 +162,7 @@ def test_a_gap_without_sparks_checkpoint_is_an_error_and_no_gap_is_none(job, tmp
     job.run(CHANGES[:2])
     (job.folder / "metadata").unlink()
     assert apply(job.cell(0), 2, CHANGES[2])[0] == DELTAS[2]
-    with pytest.raises(BrokenChainError, match=r"the newest in .* is batch 2.*cannot be told.*checkpointLocation"):
+    with pytest.raises(BrokenChainError, match=r"the newest in .* is batch 2.*may have had data.*checkpointLocation"):
         apply(job.cell(0), 4, CHANGES[3])
 
 

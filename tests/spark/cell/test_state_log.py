@@ -94,7 +94,7 @@ def test_meta_is_written_once_and_then_demanded(tmp_path):
     [
         ({"fingerprint": "0" * 64}, "f{64}.*0{64}.*new checkpoint"),
         ({"cells": 4}, "2 cells.*4.*cells=2"),
-        ({"grid": {"attributes": ["c"], "shares": [2]}}, "cut along"),
+        ({"grid": {"attributes": ["c"], "shares": [2]}}, "partitioned by"),
     ],
 )
 def test_another_plan_or_cut_is_refused_with_both_sides(tmp_path, change, said):

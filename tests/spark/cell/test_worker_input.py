@@ -8,7 +8,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from spark_jobs.cell.worker_input import ahead
+from spark_jobs.cell.worker_input import read_ahead
 
 BATCHES = [pa.record_batch({"a": pa.array(range(8 * i, 8 * i + 8), pa.int64())}) for i in range(20)]
 SIZE = BATCHES[0].nbytes
@@ -24,13 +24,13 @@ def until(condition):
 
 @pytest.mark.parametrize("most", [0, 1, 3 * SIZE, 1 << 30])
 def test_the_same_batches_come_in_the_same_order(most):
-    assert list(ahead(iter(BATCHES), most)) == BATCHES
-    assert list(ahead(iter([]), most)) == []
+    assert list(read_ahead(iter(BATCHES), most)) == BATCHES
+    assert list(read_ahead(iter([]), most)) == []
 
 
 def test_no_more_is_read_ahead_than_was_said():
     read = []
-    given = ahead((read.append(i) or batch for i, batch in enumerate(BATCHES)), 3 * SIZE)
+    given = read_ahead((read.append(i) or batch for i, batch in enumerate(BATCHES)), 3 * SIZE)
     for used in range(1, 5):
         next(given)
         until(lambda used=used: len(read) == used + 4)  # three are held, and the next one waits
@@ -46,7 +46,7 @@ def test_what_ends_the_rows_comes_after_them():
         yield from BATCHES[:2]
         raise pa.ArrowInvalid("cut")
 
-    given = ahead(cut(), 1 << 20)
+    given = read_ahead(cut(), 1 << 20)
     assert [next(given), next(given)] == BATCHES[:2]
     with pytest.raises(pa.ArrowInvalid, match="cut"):
         next(given)

@@ -42,10 +42,13 @@ def test_a_checkpoint_knows_its_topics_by_their_identifiers(tmp_path):
     [
         (
             "Partition shop-1 offset was changed from 10 to 4.",
-            "shop-1 of the topic ends at offset 4, and the checkpoint is at offset 10: the topic was made anew",
+            "shop-1 of the topic ends at offset 4, and the checkpoint is at offset 10: the topic was recreated",
         ),
-        ("Partitions {shop-0,shop-1} have been deleted.", "partitions that the checkpoint knows are gone"),
-        ("Cannot find initial offsets for partitions shop-0. They may have been deleted.", "Put it back, or start"),
+        (
+            "Partitions {shop-0,shop-1} have been deleted.",
+            "partitions of the topic that the checkpoint lists are missing",
+        ),
+        ("Cannot find initial offsets for partitions shop-0. They may have been deleted.", "Restore it, or start"),
         (
             "Could not read records in offset [3, 9) for topic partition shop-0\nwith consumer group g.",
             "the topic has removed records that were not read yet: keep them for longer",

@@ -95,7 +95,7 @@ def test_a_frame_kept_from_an_earlier_batch_is_refused_and_changes_nothing(spark
             sink.write(frame, number)
         kept[:] = [frame]
 
-    said = "rows that were read in batch 1 are not those of batch 1: .* kept the frame of an earlier batch"
+    said = "rows that were read in batch 1 belong to another batch: .* kept the frame of an earlier batch"
     with pytest.raises(Exception, match=said):
         run(spark, HOPS, files, tmp_path / "state", consume=late, schema=GRAPH, cells=cells)
     run(spark, HOPS, files, tmp_path / "state", sink=sink, schema=GRAPH, cells=cells)
@@ -141,7 +141,7 @@ def test_the_last_batch_that_is_never_read_is_noticed_when_the_stream_is_built_a
         schema=GRAPH,
         cells=2,
     )
-    with pytest.raises(BrokenChainError, match=r"gone on to batch 2 .* no cell has batch 2"):
+    with pytest.raises(BrokenChainError, match=r"committed batch 2 .* no cell has batch 2"):
         maintain(spark, HOPS, files.frames(spark), checkpoint=str(state), schema=GRAPH)
 
 
