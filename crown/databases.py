@@ -161,24 +161,24 @@ class Database(
         """
         if not isinstance(views, Mapping) or not isinstance(drop, Iterable) or isinstance(drop, str):
             raise CrownError("define takes a dict from names to queries, and drop= a list of names")
-        program, gone = self.program, tuple(drop)
-        for name in gone:
+        program, dropped = self.program, tuple(drop)
+        for name in dropped:
             program = named.dropped(program, name)
         if tables is not None:
             program = named.over(program, Schema.of(schemas(tables)))
         for name, query in views.items():
             program = named.added(program, name, query(named.schema_of(program)) if callable(query) else query)
         if program is not self.program:
-            self._switch(program, gone)
+            self._switch(program, dropped)
 
-    def _switch(self, program: Program, gone: Iterable[str] = ()) -> None:
-        """Goes on with a changed program; who followed one of the views that are ``gone`` follows nothing more."""
+    def _switch(self, program: Program, dropped: Iterable[str] = ()) -> None:
+        """Continues with a changed program, and ends the subscriptions to the ``dropped`` views."""
         self._changeable()
         first = self._engine.batches and not self._engine.reads_clock
         self._change(partial(self._engine.changed, program, self._memory_budget))
         if first and self._engine.reads_clock:
             self.tick()  # there are rows, but no time yet
-        for name in gone:
+        for name in dropped:
             self._audience.end(name)
 
     def _change(self, changed: Callable[[], DatabaseEngine]) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 PATIENCE = 2.0
-"""Seconds after which a user is told that something is still being done."""
+"""Seconds after which a terminal shows that a command is still running."""
 
 _ASCII = {
     "├": "|", "└": "`", "│": "|", "─": "-", "┌": ",", "┐": ".", "┘": "'", "┬": "+", "┴": "+", "┼": "+",
@@ -47,36 +47,36 @@ def takes(stream: Any, text: str) -> bool:
 
 @contextmanager
 def waiting(what: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Says on a terminal what is being done and for how long, from ``PATIENCE`` seconds on, until something is printed.
+    """Shows on a terminal what is running and for how long, from ``PATIENCE`` seconds on, until something is printed.
 
-    Nothing is said where ``stream``, standard error by default, is no terminal, or a dumb one.
+    Shows nothing if ``stream``, standard error by default, is not a terminal, or is a dumb one.
     """
-    shown = sys.stderr if stream is None else stream
-    if not shown.isatty() or os.environ.get("TERM") == "dumb":
+    terminal = sys.stderr if stream is None else stream
+    if not terminal.isatty() or os.environ.get("TERM") == "dumb":
         yield
         return
     done, lock = threading.Event(), threading.Lock()
     begun = time.monotonic()
 
-    def tell() -> None:
+    def show_progress() -> None:
         pause = PATIENCE
         while not done.wait(pause):
             pause = 1.0
             with lock:
                 if not done.is_set():
-                    shown.write(f"\r{what}: {time.monotonic() - begun:.0f} s ")
-                    shown.flush()
+                    terminal.write(f"\r{what}: {time.monotonic() - begun:.0f} s ")
+                    terminal.flush()
 
     def stop() -> None:
         with lock:
             if not done.is_set():
                 done.set()
                 if time.monotonic() - begun >= PATIENCE:
-                    shown.write("\r\x1b[K")
-                    shown.flush()
+                    terminal.write("\r\x1b[K")
+                    terminal.flush()
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    reporter = threading.Thread(target=show_progress, daemon=True)
+    reporter.start()
     out = sys.stdout
     sys.stdout = _Announced(out, stop)
     try:
@@ -84,11 +84,11 @@ def waiting(what: str, stream: TextIO | None = None) -> Iterator[None]:
     finally:
         sys.stdout = out
         stop()
-        teller.join()
+        reporter.join()
 
 
 class _Announced:
-    """A stream before whose first text something is done."""
+    """A stream that calls ``before`` before each write."""
 
     def __init__(self, stream: TextIO, before: Any) -> None:
         self._stream = stream

@@ -25,7 +25,7 @@ _CHILD = "import sys; from crown.compiling.warm import compile_these; compile_th
 _done: set[Variant] = set()
 
 
-def wanted(module: str, *names: str, none: bool | None = None) -> Iterator[Variant]:
+def required_variants(module: str, *names: str, none: bool | None = None) -> Iterator[Variant]:
     """Yields the variants of kernels of a module; ``none``: variants that take None somewhere, or those that do not."""
     for name in names:
         for variant in declared[f"{module}.{name}"][1]:

@@ -244,5 +244,5 @@ def _demand_whole(path: Path) -> None:
     except SnapshotError as error:
         raise DamagedStateError(
             f"{error}, and the state was mapped from it, so no other snapshot is written. Close the folder and open it "
-            "with verify=True, which goes on with what is whole"
+            "with verify=True, which continues with the files that are not damaged"
         ) from None

@@ -73,12 +73,12 @@ def open_view(
         raise CrownError("query=None opens what the folder has; leave out schema and the planner's options, too")
     folder = _folder(path, program is not None)
     if program is None and not numbers(folder, "log") and not (folder / NAME).exists():
-        raise CrownError(f"{folder} has no view yet; give the query that it shall have")
+        raise CrownError(f"{folder} has no view yet; give its query")
     with _held(folder) as (undone, lock, mark):
         identity = Identity.read(folder)
         if identity is None:
             if program is None:
-                raise CrownError(f"{folder} has a view that was never made to the end; give its query again")
+                raise CrownError(f"{folder} has a view whose creation was interrupted; give its query again")
             demand_quarantine(program, bad)
             identity = Identity.of(program, checks.missing, resources.threads or 1, unread)
             engine = ViewKind(identity, folder, budget).create()
@@ -147,7 +147,7 @@ def reopened_database(
         identity = Identity.read(folder)
         if identity is None:
             if program is None:
-                raise CrownError(f"{folder} has no database yet; give the schema that it shall have")
+                raise CrownError(f"{folder} has no database yet; give its schema")
             demand_quarantine(program, bad)
             identity = Identity.of(program, checks.missing, 1, frozenset())
             kind = DatabaseKind(identity, folder, budget)
@@ -202,7 +202,7 @@ def _folder(given: Any, make: bool) -> Path:
     if not folder.parent.is_dir():
         raise CrownError(f"path={str(folder)!r}: there is no folder {str(folder.parent)!r}; make it first")
     if not make:
-        raise CrownError(f"path={str(folder)!r}: there is no such folder; give the query that a new view shall have")
+        raise CrownError(f"path={str(folder)!r}: there is no such folder; give the query of the new view")
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -217,7 +217,7 @@ def _demand_empty(folder: Path) -> None:
     names = {name for name in os.listdir(folder) if not name.startswith(".")}
     ours = bool(numbers(folder, "snapshot")) or numbers(folder, "log") not in ([], [0]) or _has_batches(folder)
     if ours:
-        raise DamagedStateError(f"{folder / NAME} is gone: put it back from a copy, or open a new folder")
+        raise DamagedStateError(f"{folder / NAME} is missing: put it back from a copy, or open a new folder")
     strange = sorted(names - {"lock", "acknowledged", "0.log"})
     if strange:
         raise CrownError(f"{folder} has files of something else ({strange[0]}); name a new or an empty folder")

@@ -46,8 +46,8 @@ class NotPackedError(ValueError):
     changed.
     """
 
-    def __init__(self, said: str, torn: bool = False) -> None:
-        super().__init__(said)
+    def __init__(self, reason: str, torn: bool = False) -> None:
+        super().__init__(reason)
         self.torn = torn
 
 

@@ -157,11 +157,11 @@ class Recovery(Generic[E]):
         engine, start, note = self._base()
         logs = [base for base in numbers(self._folder, "log") if base >= start]
         version, base, end = start, start, None
-        said = torn = ""
+        reason = torn = ""
         replay = _Replay(self._kind, engine)
         for number in logs:
             if number != version:
-                said = f"{self._folder / f'{version}.log'} is gone"
+                reason = f"{self._folder / f'{version}.log'} is missing"
                 break
             reader = Reader(self._folder / f"{number}.log", self._identity.view, number)
             base, end = number, None
@@ -171,17 +171,17 @@ class Recovery(Generic[E]):
                     replay.add(version, header, tables)
                     note = header.get(NOTE)
             except DamagedStateError as error:
-                said = str(error)
+                reason = str(error)
                 break
             end = reader.end
             if reader.fault is not None:
-                said = f"{reader.path}: {reader.fault.said}"
+                reason = f"{reader.path}: {reader.fault.reason}"
                 if number == logs[-1] and reader.fault.torn:
-                    said, torn = "", said
+                    reason, torn = "", reason
                 break
-        said = said or self._short(version, torn)
-        if said:
-            self._damaged(version, said)
+        reason = reason or self._short(version, torn)
+        if reason:
+            self._damaged(version, reason)
             self._set_aside(base, end, version)
             base = version if end is None else base
         for path in self._aside:
@@ -209,7 +209,7 @@ class Recovery(Generic[E]):
         if not (self._folder / "0.log").exists():
             raise DamagedStateError(
                 f"no state can be read in {self._folder}: "
-                + (reasons[0] if reasons else "its snapshots and its log are gone")
+                + (reasons[0] if reasons else "its snapshots and its log are missing")
                 + f". {_COPY}, or open a new folder"
             )
         if reasons:
@@ -226,23 +226,23 @@ class Recovery(Generic[E]):
         lost = self._acknowledged - version
         if lost <= 0:
             if torn:
-                _warn(f"{torn}; it had not been acknowledged, and was dropped")
+                _warn(f"{torn}; the batch was not acknowledged, and was dropped")
             return ""
-        which = f"{lost} of {self._acknowledged} acknowledged batches are gone from the end of {self._folder}"
+        which = f"{lost} of {self._acknowledged} acknowledged batches are missing at the end of {self._folder}"
         if version >= self._synced:
-            _warn(f"{which}: the machine went down before sync= put them on the disk. Apply them again")
+            _warn(f"{which}: the machine went down before sync= wrote them to disk. Apply them again")
             return ""
         return f"{which} ({torn})" if torn else which
 
-    def _damaged(self, version: int, said: str) -> None:
+    def _damaged(self, version: int, reason: str) -> None:
         """Raises DamagedStateError, or warns if the view is to continue after batch ``version``."""
         lost = max(self._acknowledged - version, 0)
         if not self._repair:
             raise DamagedStateError(
-                f"{said}. {_COPY}; or go on after batch {version} with repair=True, and apply again what came later"
+                f"{reason}. {_COPY}; or continue after batch {version} with repair=True, and apply later batches again"
             )
-        told = f"at least {lost} acknowledged batches" if lost else "whatever came later"
-        _warn(f"{said}; gone on after batch {version}, without {told}")
+        count = f"at least {lost} acknowledged batches are" if lost else "later batches, if there were any, are"
+        _warn(f"{reason}; the view continues after batch {version}, and {count} lost. Apply them again")
 
     def _set_aside(self, base: int, end: int | None, version: int) -> None:
         """Sets aside files that are no longer read: log file ``base`` from byte ``end`` on (None: all of it), and later
@@ -304,7 +304,7 @@ def damaged(folder: Path, view: str) -> list[str]:
         except DamagedStateError as error:
             found.append(str(error))
         if reader.fault is not None and not (reader.fault.torn and number == logs[-1]):
-            found.append(f"{reader.path}: {reader.fault.said}")
+            found.append(f"{reader.path}: {reader.fault.reason}")
     return found
 
 
@@ -328,8 +328,8 @@ def _oldest(folder: Path, batch: int | None) -> int:
     before = [number for number in snapshots if batch is None or number <= batch]
     if not before:
         raise CrownError(
-            f"{folder} goes back to batch {min(snapshots, default=0)}, not to batch {batch}; with a larger keep=, "
-            "more snapshots are kept from then on"
+            f"the oldest batch that {folder} keeps is {min(snapshots, default=0)}, so batch {batch} cannot be read; "
+            "with a larger keep=, more snapshots are kept from then on"
         )
     return before[0] if batch is None else before[-1]
 
@@ -345,8 +345,8 @@ def _logged(folder: Path, view: str, base: int) -> Iterator[tuple[int, dict[str,
             number += 1
             yield number, header, tables
         if reader.fault is not None or start > number:
-            gone = f"{folder / f'{number}.log'} is gone"
-            raise DamagedStateError(f"{reader.fault.said if reader.fault else gone}. {_COPY}")
+            missing = f"{folder / f'{number}.log'} is missing"
+            raise DamagedStateError(f"{reader.fault.reason if reader.fault else missing}. {_COPY}")
 
 
 def _warn(message: str) -> None:

@@ -44,7 +44,7 @@ class Fault:
 
     at: int
     torn: bool
-    said: str
+    reason: str
 
 
 class Segment:
@@ -141,8 +141,8 @@ class Reader:
                 yield header, tables
         return None
 
-    def _stop(self, torn: bool, said: str) -> None:
-        self.fault = Fault(self.end, torn, said)
+    def _stop(self, torn: bool, reason: str) -> None:
+        self.fault = Fault(self.end, torn, reason)
 
 
 class Place:

@@ -87,7 +87,7 @@ class Watch:
         mark = noted(self._folder)
         if mark is None:
             raise DamagedStateError(
-                f"{self._folder} does not say how far it came; crown check {self._folder} tells more"
+                f"{self._folder} does not show its progress; run crown check {self._folder} for the reason"
             )
         batches, synced = mark
         snapshot = max(numbers(self._folder, "snapshot"), default=-1)

@@ -63,13 +63,13 @@ def counted_twice(table: Table) -> str | None:
     if table.by_key or not (table.key or table.distinct):
         return None
     what = "has a key" if table.key else "is distinct"
-    said = f"relation {table.name!r} {what}, and its envelopes may come more than once, which would count twice"
+    reason = f"relation {table.name!r} {what}, and an envelope that is delivered twice would count twice"
     if table.key:
         return (
-            f"{said}: declare upserts and a sequence, a column that grows with the changes of a key (Debezium's ts_ns, "
-            "Kafka's offset); or declare it enforced, and a repeated change is refused"
+            f"{reason}: declare upserts and a sequence, a column that grows with the changes of a key (Debezium's "
+            "ts_ns, Kafka's offset); or declare the key enforced, and a repeated change is rejected"
         )
-    return f"{said}: declare it enforced, and a repeated change is refused; or declare its key, upserts and a sequence"
+    return f"{reason}: declare it enforced, so that a repeat is rejected; or declare its key, upserts and a sequence"
 
 
 def _opened(number: int, given: Any) -> Mapping[str, Any] | None:
@@ -78,7 +78,7 @@ def _opened(number: int, given: Any) -> Mapping[str, Any] | None:
     if envelope is None:
         return None
     if not isinstance(envelope, Mapping):
-        raise ChangeError(f"envelope {number} is no dict with before, after and op, but {envelope!r:.100}")
+        raise ChangeError(f"envelope {number} must be a dict with before, after and op, not {envelope!r:.100}")
     op, images = envelope.get("op"), [envelope.get(name) for name in ("before", "after")]
     if op == "m" or (op is None and images == [None, None]):
         return None

@@ -42,7 +42,7 @@ class Versions(Protocol):
         ...
 
     def newest(self) -> dict[str, Any]:
-        """Returns ``table``, which tells it from others at the same place, and ``version``, its newest."""
+        """Returns ``table``, which identifies it among tables at the same place, and ``version``, its newest."""
         ...
 
     def rows(self, schema: pa.Schema, version: int) -> pa.Table:
@@ -50,10 +50,10 @@ class Versions(Protocol):
         ...
 
     def between(self, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
-        """Returns the changes between two versions, and how they were found; None if the table does not tell."""
+        """Returns the changes between two versions, and how they were found; None if the table does not record them."""
         ...
 
-    def behind(self, version: int) -> Mapping[str, float]:
+    def lag(self, version: int) -> Mapping[str, float]:
         """Returns how many ``versions`` are newer, and how many ``seconds`` the oldest of them has waited."""
         ...
 
@@ -78,9 +78,9 @@ def compared(found: pa.Table, table: Table, position: Any, known: Callable[[], p
         counted = found.group_by(list(table.key)).aggregate([([], "count_all")])
         shared = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()
         if shared:
-            said = ", ".join(f"{name} = {shared[0][name]!r}" for name in table.key)
+            values = ", ".join(f"{name} = {shared[0][name]!r}" for name in table.key)
             raise ProjectError(
-                f"source {table.name}: {shared[0]['count_all']} of its rows have {said}, and ?key= says that no two "
+                f"source {table.name}: {shared[0]['count_all']} of its rows have {values}, and ?key= says that no two "
                 "share it: name other columns, or leave out ?key="
             )
     rows, before = with_weights(found, 1), known()
@@ -114,6 +114,6 @@ def difference(now: pa.Table, before: pa.Table) -> pa.Table:
     """Returns what makes the rows ``now`` of the rows ``before``, both with weights. O(rows)."""
     names = [name for name in now.column_names if name != WEIGHT]
     weights = before.column_names.index(WEIGHT)
-    gone = before.set_column(weights, WEIGHT, pc.negate(before[WEIGHT])).select(now.column_names).cast(now.schema)
-    both = pa.concat_tables([now, gone])
+    deleted = before.set_column(weights, WEIGHT, pc.negate(before[WEIGHT])).select(now.column_names).cast(now.schema)
+    both = pa.concat_tables([now, deleted])
     return summed(both.select([*names, WEIGHT]))

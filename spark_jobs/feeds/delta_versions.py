@@ -77,7 +77,7 @@ class DeltaVersions:
         except SourceError:
             return None
 
-    def behind(self, version: int) -> Mapping[str, float]:
+    def lag(self, version: int) -> Mapping[str, float]:
         """Returns the number of versions after ``version``, and the age of the oldest of them in seconds."""
         table = opened(self._table)
         ahead = max(int(table.version()) - version, 0)

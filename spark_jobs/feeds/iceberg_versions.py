@@ -83,7 +83,7 @@ class IcebergVersions:
         rows = pa.concat_tables([added, removed]).append_column(WEIGHT, pa.array(weights))
         return rows, f"{len(fresh)} files added, {len(gone)} removed"
 
-    def behind(self, version: int) -> Mapping[str, float]:
+    def lag(self, version: int) -> Mapping[str, float]:
         """Returns the number of versions after ``version``, and the age of the oldest of them in seconds."""
         with self._telling():
             later = []

@@ -165,7 +165,7 @@ def vitals(folder: Path) -> Vitals:
             from spark_jobs.pipelines.inputs.given import versions_of
 
             with contextlib.suppress(CrownError):
-                source["behind"] = dict(versions_of(source["table"]).behind(source["version"]))
+                source["behind"] = dict(versions_of(source["table"]).lag(source["version"]))
     return {"folder": str(folder), **found, "process": holder(folder / "crown" / "state")}
 
 

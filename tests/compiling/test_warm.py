@@ -22,8 +22,8 @@ import importlib
 from crown.compiling import warm
 for module in ("crown.kernels.tables", "crown.kernels.strings"):
     importlib.import_module(module)
-few = list(warm.wanted("crown.kernels.tables", "table_at", "is_full"))
-few += warm.wanted("crown.kernels.strings", "entry_words")
+few = list(warm.required_variants("crown.kernels.tables", "table_at", "is_full"))
+few += warm.required_variants("crown.kernels.strings", "entry_words")
 print(warm.ensure_compiled(few), warm.ensure_compiled(few))
 """
 

@@ -209,7 +209,7 @@ def test_a_damaged_log_is_said(tmp_path: Path) -> None:
         db.apply({"r": [(1, 2)]})
     log = tmp_path / "db" / "0.log"
     log.write_bytes(log.read_bytes()[:-3])
-    with pytest.raises(crown.DamagedStateError, match="acknowledged batches are gone"):
+    with pytest.raises(crown.DamagedStateError, match="acknowledged batches are missing"):
         crown.open_database(tmp_path / "db")
     with pytest.warns(RecoveryWarning), crown.open_database(tmp_path / "db", repair=True) as db:
         assert db.table("r").num_rows == 0

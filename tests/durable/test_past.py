@@ -75,7 +75,7 @@ def test_how_far_a_folder_goes_back_is_said(tmp_path: Path) -> None:
         with pytest.raises(crown.CrownError, match="batch must be a whole number"):
             view.as_of(-1)
         view.snapshot()
-        with pytest.raises(crown.CrownError, match=r"goes back to batch 2, not to batch 1; with a larger keep="):
+        with pytest.raises(crown.CrownError, match=r"keeps is 2, so batch 1 cannot be read; with a larger keep="):
             view.as_of(1)
         assert view.as_of(2).get({"b": "x"}) == {"b": "x", "n": 2, "most": 2}
 
@@ -88,11 +88,11 @@ def test_a_log_that_is_gone_is_said(tmp_path: Path) -> None:
         (tmp_path / "view" / "1.snapshot").unlink()
         assert view.as_of(1).count() == 1, "from the log before"
         (tmp_path / "view" / "0.log").unlink()
-        with pytest.raises(crown.CrownError, match="goes back to batch 2, not to batch 1"):
+        with pytest.raises(crown.CrownError, match="keeps is 2, so batch 1 cannot be read"):
             view.as_of(1)
         (tmp_path / "view" / "3.snapshot").unlink()
         (tmp_path / "view" / "2.log").unlink()
-        with pytest.raises(crown.DamagedStateError, match=r"2\.log is gone"):
+        with pytest.raises(crown.DamagedStateError, match=r"2\.log is missing"):
             view.as_of(3)
 
 

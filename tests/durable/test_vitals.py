@@ -165,5 +165,5 @@ def test_a_mark_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     with crown.open(QUERY, tmp_path / "kept", SCHEMA):
         pass
     (tmp_path / "kept" / NAME).write_bytes(b"x")
-    with pytest.raises(DamagedStateError, match="does not say how far it came; crown check"):
+    with pytest.raises(DamagedStateError, match="does not show its progress; run crown check"):
         Watch(tmp_path / "kept").look()

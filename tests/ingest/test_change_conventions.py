@@ -198,9 +198,9 @@ def test_tombstones_and_messages_say_nothing():
     [
         (
             {"key": ["a"]},
-            "relation 'R' has a key, and its envelopes may come more than once, .* or declare it enforced",
+            "relation 'R' has a key, and an envelope that is delivered twice would .* or declare the key enforced",
         ),
-        ({"distinct": True}, "relation 'R' is distinct, and its envelopes may come more than once"),
+        ({"distinct": True}, "relation 'R' is distinct, and an envelope that is delivered twice would count twice"),
     ],
 )
 def test_a_table_without_twins_that_is_believed_takes_no_envelopes(declared, said):

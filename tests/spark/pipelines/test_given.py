@@ -92,7 +92,7 @@ def test_an_iceberg_table_is_read_by_its_snapshots(iceberg: Any) -> None:
     first = rows.position["version"]
     rows.change()
     iceberg.append(rows.drawn(1))
-    assert versions_of("iceberg:here.shop.r").behind(first)["versions"] >= 1
+    assert versions_of("iceberg:here.shop.r").lag(first)["versions"] >= 1
     iceberg.maintenance.expire_snapshots().by_id(first).commit()
     assert rows.read() == "read whole and compared"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crown.compiling.warm import ensure_compiled, wanted
+from crown.compiling.warm import ensure_compiled, required_variants
 from crown.engine.load.kernels import bulk
 
 
 def ensure_load_compiled(weighed: bool) -> None:
     """Compiles the kernels of loads. ``weighed``: those of plans with payloads."""
-    load = wanted(bulk.__name__, "load_batch", none=not weighed)
-    ensure_compiled([*load, *wanted(bulk.__name__, "reserve_tables")], "kernels for large loads")
+    load = required_variants(bulk.__name__, "load_batch", none=not weighed)
+    ensure_compiled([*load, *required_variants(bulk.__name__, "reserve_tables")], "kernels for large loads")
