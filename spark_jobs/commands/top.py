@@ -105,7 +105,7 @@ def _job(checkpoint: str) -> Callable[[], Look]:
             found = jobs.vitals(folder)
             cells += found
             objects += [{"folder": str(folder), **asdict(cell)} for cell in found]
-            shown += [f"{folder}", *([f"  {said}"] if (said := jobs.behind(folder, place)) else [])]
+            shown += [f"{folder}", *([f"  {said}"] if (said := jobs.checkpoint_line(folder, place)) else [])]
             shown += [f"  {cell.line()}" for cell in found] or ["  no cell has a batch yet"]
             shown += [f"  {said}"] if (said := jobs.balance(found)) else []
         return shown, objects, jobs.prometheus(cells)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_rows import data_files
-from spark_jobs.feeds.delta_source import BATCHES_END, ChangesSource, TableSource, has_feed, opened, telling
+from spark_jobs.feeds.delta_source import BATCHES_END, ChangesSource, TableSource, delta_errors, has_feed, opened
 from spark_jobs.storage.address import address, masked
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def delta_table(spark: SparkSession, table: str, version: int | None = None) -> 
     """
     where = _where(table)
     found = opened(where, version)
-    with telling(where):
+    with delta_errors(where):
         data_files(found)  # refuses an unreadable table here, and not in a worker
     spark.dataSource.register(TableSource)
     reader = spark.read.format(TableSource.name()).option("table", where)

@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from typing_extensions import override
 
 from spark_jobs.errors import SourceError
-from spark_jobs.feeds.delta_source import ChangesReader, ChangesSource, TableSource, Versions, opened, telling
+from spark_jobs.feeds.delta_source import ChangesReader, ChangesSource, TableSource, Versions, delta_errors, opened
 from spark_jobs.storage.address import masked
 from spark_jobs.tables.results.hidden import may_have_vectors
 
@@ -91,7 +91,7 @@ class _FilesReader(ChangesReader):
 
     @override
     def read(self, partition: Versions) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        with telling(self._table):
+        with delta_errors(self._table):
             table = opened(self._table)
             if not _plain(table):
                 raise SourceError(

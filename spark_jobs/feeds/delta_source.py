@@ -46,7 +46,7 @@ _FEED = "delta.enableChangeDataFeed"
 
 
 @contextmanager
-def telling(table: str) -> Iterator[None]:
+def delta_errors(table: str) -> Iterator[None]:
     """Turns the errors of deltalake into a :class:`SourceError` of one sentence."""
     with needs("a Delta table"):
         from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -64,7 +64,7 @@ def telling(table: str) -> Iterator[None]:
 
 def opened(table: str, version: int | None = None) -> DeltaTable:
     """Returns the table at a version, or at its newest version. Raises :class:`SourceError` if it cannot be read."""
-    with telling(table):
+    with delta_errors(table):
         from deltalake import DeltaTable
 
         found = DeltaTable(table)
@@ -169,7 +169,7 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
 
     @override
     def read(self, partition: Versions) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        with telling(self._table):
+        with delta_errors(self._table):
             table = opened(self._table)
             refuse_vectors_among_changes(table, self._table, partition.first, partition.last)
             feed = table.load_cdf(starting_version=partition.first, ending_version=partition.last)
@@ -206,14 +206,14 @@ class TableReader(datasource.DataSourceReader):
 
     @override
     def read(self, partition: Files) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        with telling(self._table):
+        with delta_errors(self._table):
             schema = to_arrow_schema(self._schema)
             for number, file in enumerate(self._files() if partition.numbers else ()):
                 if number in partition.numbers:
                     yield from fitted(file.batches(schema), schema, self._table)
 
     def _files(self) -> list[DataFile]:
-        with telling(self._table):
+        with delta_errors(self._table):
             return data_files(opened(self._table, self._version))
 
 

@@ -21,7 +21,7 @@ from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta import delta_table
 from spark_jobs.feeds.delta_rows import DataFile, data_files
-from spark_jobs.feeds.delta_source import CHANGE_TYPE, columns, fitted, has_feed, opened, telling, weights_of
+from spark_jobs.feeds.delta_source import CHANGE_TYPE, columns, delta_errors, fitted, has_feed, opened, weights_of
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.storage.address import address
 from spark_jobs.tables.results.hidden import refuse_vectors_among_changes
@@ -55,7 +55,7 @@ class DeltaVersions:
 
     def rows(self, schema: pa.Schema, version: int) -> pa.Table:
         """Returns the rows of a version. Raises SourceError if it cannot be read."""
-        with telling(self._table):
+        with delta_errors(self._table):
             return _read(data_files(opened(self._table, version)), schema, self._table)
 
     def between(self, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
@@ -87,7 +87,7 @@ class DeltaVersions:
 
 def _fed(newest: DeltaTable, table: str, schema: pa.Schema, first: int, last: int) -> pa.Table:
     coded = schema.append(pa.field(CHANGE_TYPE, pa.string()))
-    with telling(table):
+    with delta_errors(table):
         refuse_vectors_among_changes(newest, table, first + 1, last)
         feed = pa.RecordBatchReader.from_stream(newest.load_cdf(starting_version=first + 1, ending_version=last))
         found = pa.Table.from_batches(fitted(feed, coded, table), coded)
@@ -95,7 +95,7 @@ def _fed(newest: DeltaTable, table: str, schema: pa.Schema, first: int, last: in
 
 
 def _by_files(oldest: DeltaTable, newest: DeltaTable, table: str, schema: pa.Schema) -> tuple[pa.Table, str]:
-    with telling(table):
+    with delta_errors(table):
         before, after = ({file.path: file for file in data_files(version)} for version in (oldest, newest))
         gone, fresh = before.keys() - after.keys(), after.keys() - before.keys()
         stay = [path for path in after.keys() & before.keys() if not after[path].same(before[path])]

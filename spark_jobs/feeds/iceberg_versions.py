@@ -43,12 +43,12 @@ class IcebergVersions:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Returns the newest rows, which are read into the driver's memory when the frame is made."""
-        with self._telling():
+        with self._source_errors():
             return spark.createDataFrame(_plain(self._opened().scan().to_arrow()))
 
     def columns(self) -> T.StructType:
         """Returns the columns of the newest version."""
-        with self._telling():
+        with self._source_errors():
             return from_arrow_schema(self._opened().schema().as_arrow())
 
     def table(self, name: str) -> relations.Table:
@@ -57,13 +57,13 @@ class IcebergVersions:
 
     def newest(self) -> dict[str, Any]:
         """Returns the identity of the table and its newest version."""
-        with self._telling():
+        with self._source_errors():
             table = self._opened()
             return {"table": str(table.metadata.table_uuid), "version": _newest(table)}
 
     def rows(self, schema: pa.Schema, version: int) -> pa.Table:
         """Returns the rows of a version. Raises SourceError if it cannot be read."""
-        with self._telling():
+        with self._source_errors():
             table = self._opened()
             return _read(table, _tasks(table, version).values(), schema)
 
@@ -85,7 +85,7 @@ class IcebergVersions:
 
     def lag(self, version: int) -> Mapping[str, float]:
         """Returns the number of versions after ``version``, and the age of the oldest of them in seconds."""
-        with self._telling():
+        with self._source_errors():
             later = []
             table = self._opened()
             at = table.current_snapshot()
@@ -99,15 +99,15 @@ class IcebergVersions:
         return catalog.load_table(name)
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _source_errors(self) -> Iterator[None]:
         """Turns the errors of pyiceberg into a :class:`SourceError` of one sentence."""
         with needs("an Iceberg table"):
             import pyiceberg  # noqa: F401
 
-        def told(reason: str, where: str) -> SourceError:
+        def read_error(reason: str, where: str) -> SourceError:
             return SourceError(f"the Iceberg table {self._name} cannot be read ({reason}): fix that; {where}")
 
-        with iceberg_catalogs.telling(told):
+        with iceberg_catalogs.catalog_errors(read_error):
             yield
 
 

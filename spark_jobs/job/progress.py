@@ -32,8 +32,8 @@ class BatchProgress:
 
     ``state_rows`` and ``state_bytes``: live rows of all cells (copies of a self-join counted) and their bytes.
     ``absent``: deletes that found no row, since the stream began; ``expired`` and ``late``: rows that left their
-    windows, and rows that arrived too late for them, since then. ``bad``: rows quarantined. ``gone``: offsets of topics
-    that were skipped because they have no record. ``sample``: a few deltas.
+    windows, and rows that arrived too late for them, since then. ``bad``: rows quarantined. ``without_record``: offsets
+    of topics that were skipped because they have no record. ``sample``: a few deltas.
     """
 
     batch: int
@@ -50,7 +50,7 @@ class BatchProgress:
     amplified: tuple[str, ...] = ()
     expired: int = 0
     late: int = 0
-    gone: int = 0
+    without_record: int = 0
 
     @property
     def rate(self) -> float:
@@ -59,22 +59,23 @@ class BatchProgress:
 
     def line(self) -> str:
         """Returns the progress line."""
-        said = (
+        text = (
             f"batch {self.batch:>5}  {self.rows:>10,} rows in  {self.deltas:>12,} deltas out  {self.rate:>9,.0f} "
             f"rows/s  state {self.state_rows:>10,} rows {size(self.state_bytes):>9}  {1000 * self.seconds:>6,.0f} ms"
         )
         notes = [f"{self.bad:,} rows quarantined"] if self.bad else []
-        notes += [f"{self.gone:,} offsets without a record"] if self.gone else []
+        notes += [f"{self.without_record:,} offsets without a record"] if self.without_record else []
         notes += ["restored from the log"] if self.restored else []
         notes += ["executed again"] if self.redone else []
-        notes += [f"amplified: {told}" for told in self.amplified]
-        return said + (f"  ({', '.join(notes)})" if notes else "")
+        notes += [f"amplified: {note}" for note in self.amplified]
+        return text + (f"  ({', '.join(notes)})" if notes else "")
 
     def to_json(self, columns: Sequence[str], most: int) -> dict[str, Any]:
         """Returns the numbers, and at most ``most`` of the sampled deltas by the names of their ``columns``, as
         text.
         """
         own = {name: value for name, value in asdict(self).items() if name != "sample"}
+        own["gone"] = own.pop("without_record")
         rows = [dict(zip((*columns, WEIGHT), row, strict=True)) for row in self.sample[:most]]
         return {**own, "sample": rows}
 
@@ -109,7 +110,7 @@ class Summary:
             "quarantined": sum(b.bad for b in self.batches),
             "expired": last.expired if last else 0,
             "late": last.late if last else 0,
-            "gone": sum(b.gone for b in self.batches),
+            "gone": sum(b.without_record for b in self.batches),
         }
 
     def lines(self) -> Iterator[str]:
@@ -186,7 +187,9 @@ class Watcher:
             amplified=tuple(note["amplified"] for note in notes if note.get("amplified")),
             expired=sum(window["expired"] for window in within),
             late=sum(window.get("late", 0) for window in within),
-            gone=sum(without_record(source, self._readers) for source in progress["sources"]) if self._readers else 0,
+            without_record=sum(offsets_without_record(source, self._readers) for source in progress["sources"])
+            if self._readers
+            else 0,
         )
 
 
@@ -196,9 +199,9 @@ def rows_read(progress: Mapping[str, Any], filed: int) -> int:
 
     ``filed``: how many of them the cells have read from files.
     """
-    told = progress.get("observedMetrics") or {}
-    rows = sum(values["rows"] for name, values in told.items() if name.startswith(READ))
-    files = sum(values["rows"] for name, values in told.items() if name.startswith(FILES))
+    observed = progress.get("observedMetrics") or {}
+    rows = sum(values["rows"] for name, values in observed.items() if name.startswith(READ))
+    files = sum(values["rows"] for name, values in observed.items() if name.startswith(FILES))
     return int(progress.get("numInputRows") or 0) + rows + filed - files
 
 
@@ -210,7 +213,7 @@ def rows_of_files(stream: Folder, batch: int) -> int:
     return sum(max((note.get("filed", 0) for note in notes), default=0) for notes in operators)
 
 
-def without_record(source: Mapping[str, Any], readers: int) -> int:
+def offsets_without_record(source: Mapping[str, Any], readers: int) -> int:
     """Returns the number of topic offsets that a batch has skipped because they have no record, from Spark's progress
     of a source.
 

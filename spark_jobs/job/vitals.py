@@ -75,7 +75,7 @@ class Vitals:
         notes += [f"{self.late:,} rows late"] if self.late else []
         notes += [f"watermark of {name} {mark}" for name, mark in self.watermarks.items()]
         notes += [f"{self.outdated:,} changes too old"] if self.outdated else []
-        notes += [f"amplified in batch {told}" for told in self.amplified[-1:]]
+        notes += [f"amplified in batch {note}" for note in self.amplified[-1:]]
         return (
             f"cell {self.cell}: batch {self.batch}  {self.rows:>10,} rows in  {self.deltas:>12,} deltas out  "
             f"{self.milliseconds:>7,.0f} ms (median {self.median_ms:,.0f})  state {self.state_rows:,} rows "
@@ -139,7 +139,7 @@ def balance(cells: Sequence[Vitals]) -> str:
     )
 
 
-def behind(operator: Folder, checkpoint: Folder | None = None) -> str:
+def checkpoint_line(operator: Folder, checkpoint: Folder | None = None) -> str:
     """Returns a line about Spark's own checkpoint of the stream, if it is in ``checkpoint``, or in the parent folder of
     the state; else "".
     """

@@ -278,7 +278,7 @@ class Pipeline:
                     schema = self._tables(analysis)
             forgotten = analysis.with_readers(anew)
             wanted = analysis.with_read(only, sources) if only or sources else None
-            analysis = analysis.telling(sources)
+            analysis = analysis.reading(sources)
             alone.enter_context(self._state.alone())  # where another process has it, no run of it has failed
             if fresh:
                 self._state.forget()

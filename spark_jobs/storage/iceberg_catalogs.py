@@ -23,8 +23,8 @@ def opened(name: str) -> tuple[Catalog, str]:
 
 
 @contextmanager
-def telling(told: Callable[[str, str], Exception]) -> Iterator[None]:
-    """Turns the errors of pyiceberg into the exception that ``told`` makes of the reason, and of the place where
+def catalog_errors(to_error: Callable[[str, str], Exception]) -> Iterator[None]:
+    """Turns the errors of pyiceberg into the exception that ``to_error`` makes of the reason, and of the place where
     catalogs are described.
     """
     import pyiceberg.exceptions as raised
@@ -35,4 +35,4 @@ def telling(told: Callable[[str, str], Exception]) -> Iterator[None]:
     except (*ours, ValueError, OverflowError, OSError, pa.ArrowException) as error:
         reason = in_a_line(error)[:300].rstrip(". ")
         where = "its catalog is described in .pyiceberg.yaml, or in the environment (PYICEBERG_CATALOG__...)"
-        raise told(reason, where) from None
+        raise to_error(reason, where) from None

@@ -96,26 +96,27 @@ class Analysis:
         strange = next((name for name in sources if str(name).lower() not in self.sources), None)
         if strange is not None:
             raise SourceError(f"there is no source called {strange}; there are: {', '.join(self.sources)}")
-        told = {name.lower() for name in sources}
-        changed = set(told)
+        selected = {name.lower() for name in sources}
+        changed = set(selected)
         for view in self.views:
             if changed.intersection(view.reads):
                 changed.add(view.definition.name.lower())
         computed = [v.definition.name for v in self.views if v.refused and v.definition.name.lower() in changed]
-        found = self._known([*names, *computed]) | told
+        found = self._known([*names, *computed]) | selected
         for view in reversed(self.views):
             if view.definition.name.lower() in found:
                 found.update(view.reads)
         return frozenset(found)
 
-    def telling(self, sources: Collection[str]) -> Analysis:
+    def reading(self, sources: Collection[str]) -> Analysis:
         """Returns the analysis in which these sources are read, also where they are static."""
-        told = {name.lower() for name in sources}
+        selected = {name.lower() for name in sources}
         read = {
-            name: replace(of, given=replace(of.given, static=False)) if of.given is not None and name in told else of
-            for name, of in self.sources.items()
+            name: replace(source, given=replace(source.given, static=False))
+            for name, source in self.sources.items()
+            if source.given is not None and name in selected
         }
-        return replace(self, sources=read)
+        return replace(self, sources={**self.sources, **read})
 
     def _known(self, names: Collection[str]) -> set[str]:
         known = {view.definition.name.lower(): view.definition.name for view in self.views}
@@ -183,7 +184,7 @@ class _Reader:
         self._views: dict[str, Analyzed] = {}
         self._open: list[str] = []
         self._sources: dict[str, Source] = {}
-        named = all(of.said is not None for of in given.values())
+        named = all(of.digest is not None for of in given.values())
         self._lasting = named and all(isinstance(of.query, str) for of in definitions)
         for name, of in given.items():
             table = of.table(name, of.read().schema if of.versions is None and of.stream is None else of.columns())

@@ -40,7 +40,7 @@ def remember(session: Session, analysis: Analysis, texts: Texts, file: Path) -> 
         [v.definition.name, canonical(to_json(v.table)), list(v.reads), v.digest, v.refused] for v in analysis.views
     ]
     sources = [
-        [n, s.path, s.given.said if s.given is not None else None, canonical(to_json(s.table))]
+        [n, s.path, s.given.digest if s.given is not None else None, canonical(to_json(s.table))]
         for n, s in analysis.sources.items()
     ]
     known = {
@@ -65,7 +65,7 @@ def recalled(
     if given is None or given["texts"] != _texts(definitions) or (session.started and _functions(session.spark)):
         return None
     by_name = {definition.name: definition for definition in definitions}
-    if {name: of.said for name, of in named.items()} != {n: said for n, _, said, _ in given["sources"] if said}:
+    if {name: of.digest for name, of in named.items()} != {n: digest for n, _, digest, _ in given["sources"] if digest}:
         return None
     sources = {}
     for name, path, said, table in given["sources"]:

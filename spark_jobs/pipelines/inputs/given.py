@@ -31,7 +31,7 @@ from spark_jobs.storage.address import in_a_line
 
 _OF_TEXTS = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}
 _FETCHED = "10000"
-"""So many rows a database sends at a time. PostgreSQL's driver keeps a whole table in memory if nothing is said."""
+"""Rows that a database sends at a time. By default, PostgreSQL's driver keeps a whole table in memory."""
 _MERGED = "spark.sql.parquet.mergeSchema"
 """With this setting, a folder has the columns of all of its files, and not of the first."""
 
@@ -41,14 +41,14 @@ class Given:
     """A source that a project names itself: how its rows are read.
 
     ``versions``: its table, if that keeps its versions; ``folder``: its local folder of Parquet files; ``stream``: its
-    streaming table. ``said``: a
-    digest of the text that names it; None if no text does. ``text``: that text, where it can be shown. ``key``: columns
-    that no two rows share; () if none are known. ``static``: it is read once, and again when told.
+    streaming table. ``digest``: of the text that names the source; None if no text does. ``text``: that text, if it may
+    be shown. ``key``: columns that no two rows share; () if none are known. ``static``: the source is read once, and
+    again only by an explicit refresh.
     """
 
     read: Callable[[], DataFrame]
     versions: Versions | None = None
-    said: str | None = None
+    digest: str | None = None
     text: str | None = None
     folder: ParquetFolder | None = None
     stream: StreamingTable | None = None
@@ -66,7 +66,7 @@ class Given:
         return replace(found, key=tuple(known[column.lower()] for column in self.key))
 
     def columns(self) -> T.StructType:
-        """Returns the columns of its rows; by way of Spark only if nothing else tells."""
+        """Returns the columns of its rows; asks Spark only if nothing else has them."""
         if self.versions is not None:
             return self.versions.columns()
         if self.stream is not None:
@@ -79,7 +79,7 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
     """Returns the source that a text, a batch DataFrame, a function that returns one, or a streaming table stands
     for."""
     if isinstance(table, StreamingTable):
-        return Given(_told(name, table.read), stream=table)
+        return Given(_with_source_errors(name, table.read), stream=table)
     if isinstance(table, DataFrame):
         return Given(lambda: table)
     if not isinstance(table, str):
@@ -88,25 +88,27 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
         return Given(table)
     location = Location.of(name, table)
     if location is None:
-        return Given(_told(name, lambda: session.spark.table(table)))
-    kind, where, said = location.kind, location.where, hashlib.sha256(table.encode()).hexdigest()[:16]
+        return Given(_with_source_errors(name, lambda: session.spark.table(table)))
+    kind, where, digest = location.kind, location.where, hashlib.sha256(table.encode()).hexdigest()[:16]
     if kind in VERSIONS:
         versions = versions_of(table)
-        return Given(lambda: versions.frame(session.spark), versions, said, table)
+        return Given(lambda: versions.frame(session.spark), versions, digest, table)
     if kind == JDBC:
         url, _, rows = f"{kind}:{where}".strip().rpartition(" ")
         if not url:
             raise SourceError(f"source {name}: write jdbc:URL TABLE, with a space between them")
         options = {"url": url.strip(), "dbtable": rows, "fetchsize": _FETCHED}
-        read = _told(name, lambda: _of_database(session.spark, options))
-        return Given(read, said=said, key=() if location.key is None else key_of(location.key, f"source {name}"))
+        read = _with_source_errors(name, lambda: _of_database(session.spark, options))
+        return Given(read, digest=digest, key=() if location.key is None else key_of(location.key, f"source {name}"))
     declared = location.table(name)
     if declared is not None:
         columns = T.StructType([T.StructField(column.name, spark_type(column.type)) for column in declared.columns])
-        return Given(_told(name, lambda: _of_texts(session.spark, location, columns)), said=said, text=table)
+        read = _with_source_errors(name, lambda: _of_texts(session.spark, location, columns))
+        return Given(read, digest=digest, text=table)
     plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
-    return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), said=said, text=table, folder=folder)
+    read = _with_source_errors(name, lambda: session.spark.read.format(kind).load(where))
+    return Given(read, digest=digest, text=table, folder=folder)
 
 
 def _of_texts(spark: SparkSession, location: Location, columns: T.StructType) -> DataFrame:
@@ -116,9 +118,9 @@ def _of_texts(spark: SparkSession, location: Location, columns: T.StructType) ->
 
 
 def with_streams(session: Session, locations: Mapping[str, Location], queries: Iterable[object]) -> SparkSession:
-    """Returns a session in which the files of the sources that queries read as streams are streams."""
-    wanted = {name.lower() for query in queries if isinstance(query, str) for name in streams_in(query)}
-    read = {name: at for name, at in locations.items() if at.kind in FILES and name.lower() in wanted}
+    """Returns a session in which the sources of files that queries read as streams are streaming views."""
+    selected = {name.lower() for query in queries if isinstance(query, str) for name in streams_in(query)}
+    read = {name: at for name, at in locations.items() if at.kind in FILES and name.lower() in selected}
     if not read:
         return session.spark
     apart = clone(session.spark)
@@ -150,18 +152,18 @@ def versions_of(text: str) -> Versions:
     return DeltaVersions(where) if kind == DELTA else IcebergVersions(where)
 
 
-def _told(name: str, read: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
-    """Has what Spark says of a table that it cannot read end in one sentence."""
+def _with_source_errors(name: str, read: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
+    """Returns ``read`` with the errors of Spark and of drivers turned into a SourceError of one sentence."""
 
-    def told() -> DataFrame:
+    def reading() -> DataFrame:
         try:
             return read()
         except (PySparkException, OSError) as error:
-            said = in_a_line(error)[:300].rstrip(". ")
-            raise SourceError(f"source {name} cannot be read ({said}): fix that, and run again") from None
-        except Exception as error:  # of a driver for JDBC, which py4j hands on
-            said = str(error).partition("\n\tat ")[0].splitlines()[:2][-1]  # below what py4j says of the call
-            cause = said.removeprefix(": ").strip()[:300]
+            reason = in_a_line(error)[:300].rstrip(". ")
+            raise SourceError(f"source {name} cannot be read ({reason}): fix that, and run again") from None
+        except Exception as error:  # a JDBC driver's error, which py4j passes on
+            message = str(error).partition("\n\tat ")[0].splitlines()[:2][-1]  # the first line is py4j's
+            cause = message.removeprefix(": ").strip()[:300]
             raise SourceError(f"source {name} cannot be read ({cause}): fix that, and run again") from None
 
-    return told
+    return reading

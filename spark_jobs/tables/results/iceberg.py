@@ -39,7 +39,7 @@ class IcebergResult:
 
     def newest(self, stream: str) -> int:
         """Returns the newest batch of a stream in the table; −1 if there is none."""
-        with iceberg_catalogs.telling(self._unread):
+        with iceberg_catalogs.catalog_errors(self._read_error):
             known, name = iceberg_catalogs.opened(self._name)
             if not known.table_exists(name):
                 return -1
@@ -48,19 +48,19 @@ class IcebergResult:
                 raise another_s(self._name, f"the result of the stream {properties[_STREAM]}")
             return int(properties.get(_BATCH, -1))
 
-    def _unread(self, reason: str, where: str) -> CheckpointError:
+    def _read_error(self, reason: str, where: str) -> CheckpointError:
         return CheckpointError(f"the Iceberg table {self._name} cannot be read ({reason}): fix that; {where}")
 
     def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
         """Applies a batch, once. Returns False if it was applied before."""
 
-        def told(reason: str, where: str) -> CheckpointError:
+        def write_error(reason: str, where: str) -> CheckpointError:
             return CheckpointError(
                 f"batch {batch} cannot be written to the Iceberg table {self._name} ({reason}): fix that, and start "
                 f"again; {where}"
             )
 
-        with iceberg_catalogs.telling(told):
+        with iceberg_catalogs.catalog_errors(write_error):
             kept = net.rows.drop_columns([OP]) if net.keyed else net.rows
             table = self._opened(kept.schema)
             owner, newest = table.properties.get(_STREAM), int(table.properties.get(_BATCH, -1))
@@ -71,8 +71,8 @@ class IcebergResult:
             demand_columns(f"the Iceberg table {self._name}", table.schema().fields, kept, "table")
             if not follows(self._name, newest, batch, after):
                 return False
-            gone, fresh = self._changed(table, batch, net) if net.rows.num_rows else ([], None)
-            self._commit(table, {_STREAM: stream, _BATCH: str(batch)}, gone, fresh)
+            deleted, fresh = self._changed(table, batch, net) if net.rows.num_rows else ([], None)
+            self._commit(table, {_STREAM: stream, _BATCH: str(batch)}, deleted, fresh)
             return True
 
     def _changed(self, table: Table, batch: int, net: Net) -> tuple[list[Any], pa.Table]:
@@ -86,15 +86,15 @@ class IcebergResult:
             raise unfit(self._name, batch)
         return found
 
-    def _commit(self, table: Table, properties: dict[str, str], gone: list[Any], fresh: pa.Table | None) -> None:
+    def _commit(self, table: Table, properties: dict[str, str], deleted: list[Any], fresh: pa.Table | None) -> None:
         from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
         with table.transaction() as transaction:
             transaction.set_properties(properties)
-            if gone or (fresh is not None and fresh.num_rows):
+            if deleted or (fresh is not None and fresh.num_rows):
                 made = _dataframe_to_data_files(table.metadata, fresh, table.io, uuid.uuid4())
                 with transaction.update_snapshot().overwrite() as update:
-                    for file in gone:
+                    for file in deleted:
                         update.delete_data_file(file)
                     for file in made if fresh is not None and fresh.num_rows else ():
                         update.append_data_file(file)

@@ -53,7 +53,7 @@ class KafkaResult:
 
     def newest(self, stream: str) -> int:
         """Returns the newest batch of a stream in the topic; −1 if there is none. Fences off an earlier writer."""
-        with self._telling("the newest batch cannot be read of"):
+        with self._client_errors("the newest batch cannot be read of"):
             self._open(stream)
         return self._newest
 
@@ -61,7 +61,7 @@ class KafkaResult:
         """Sends a batch, once. Returns False if it was sent before."""
         if not net.keyed:
             raise SourceError(f"{self._name} needs keys: name columns that no two rows of the result share")
-        with self._telling(f"batch {batch} cannot be written to"):
+        with self._client_errors(f"batch {batch} cannot be written to"):
             if self._producer is None or self._stream != stream:
                 self._open(stream)
             if not follows(self._name, self._newest, batch, after):
@@ -70,7 +70,7 @@ class KafkaResult:
         return True
 
     @contextmanager
-    def _telling(self, what: str) -> Iterator[None]:
+    def _client_errors(self, what: str) -> Iterator[None]:
         """Turns an error of the client into one sentence, which begins with ``what``."""
         from confluent_kafka import KafkaException
 

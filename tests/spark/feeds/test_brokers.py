@@ -15,7 +15,7 @@ import pytest
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.feeds import brokers
 from spark_jobs.job.failures import reported
-from spark_jobs.job.progress import without_record
+from spark_jobs.job.progress import offsets_without_record
 from spark_jobs.storage.local import LocalFolder
 from tests.spark.feeds.broker import BROKER, broker, connector, jars
 
@@ -69,11 +69,11 @@ def test_offsets_without_a_record_are_counted():
     def source(start, end, rows, kind="KafkaV2[Subscribe[t]]"):
         return {"description": kind, "startOffset": start, "endOffset": end, "numInputRows": rows}
 
-    assert without_record(source({"t": {"0": 5, "1": 2}}, {"t": {"0": 9, "1": 2}}, 8), 2) == 0
-    assert without_record(source({"t": {"0": 5}}, {"t": {"0": 9, "1": 3}}, 10), 2) == 2
-    assert without_record(source({"t": {"0": 9}}, {"t": {"0": 4}}, 0), 2) == 0
-    assert without_record(source(None, {"t": {"0": 4}}, 0), 1) == 0
-    assert without_record(source({"logOffset": 1}, {"logOffset": 2}, 3, "FileStreamSource[x]"), 1) == 0
+    assert offsets_without_record(source({"t": {"0": 5, "1": 2}}, {"t": {"0": 9, "1": 2}}, 8), 2) == 0
+    assert offsets_without_record(source({"t": {"0": 5}}, {"t": {"0": 9, "1": 3}}, 10), 2) == 2
+    assert offsets_without_record(source({"t": {"0": 9}}, {"t": {"0": 4}}, 0), 2) == 0
+    assert offsets_without_record(source(None, {"t": {"0": 4}}, 0), 1) == 0
+    assert offsets_without_record(source({"logOffset": 1}, {"logOffset": 2}, 3, "FileStreamSource[x]"), 1) == 0
 
 
 @pytest.mark.slow
@@ -196,6 +196,6 @@ def main() -> None:
     with pytest.raises(SparkJobError, match="the topic has removed records that were not read yet"):
         follow("aged", state)
     found, progress = follow("aged", state, settings={"failOnDataLoss": "false"})
-    assert sum(without_record(source, 1) for each in progress for source in each["sources"]) == 4
+    assert sum(offsets_without_record(source, 1) for each in progress for source in each["sources"]) == 4
     assert len(found) == 2
     print("all")

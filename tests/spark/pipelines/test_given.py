@@ -234,4 +234,4 @@ def test_what_is_no_source_is_said(spark) -> None:
     for given in (7, None):
         with pytest.raises(SourceError, match="give a table, a DataFrame or a function"):
             given_by(Session.of(spark), "r", given)  # type: ignore[arg-type]
-    assert given_by(Session.of(spark), "r", "db.r").said is None
+    assert given_by(Session.of(spark), "r", "db.r").digest is None
