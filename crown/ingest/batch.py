@@ -43,9 +43,10 @@ class PreparedBatch:
     reads, and that are in no net. ``fills``: its rows were present before, so it counts as no change, and a delete
     restores a tombstone. ``unscanned``: record batches that are scanned when the batch is applied. The scan returns the
     ``nets``, the part of them that the base tables have already counted (``gated``, by relation), and ``filtered``.
-    ``passed``: the base tables have accepted the whole batch. ``counted``: the number of changes of relations whose
-    nets may not have been made. ``cells``: the batch as each of several cells has prepared it; this is the last of
-    them, from which all rows were left out that any of them refuses.
+    ``passed``: the base tables have accepted the whole batch, and stages have applied it: ``made`` has their nets, by
+    number. ``counted``: the number of changes of relations whose nets may not have been made. ``cells``: the batch as
+    each of several cells has prepared it; this is the last of them, from which all rows were left out that any of them
+    refuses.
     """
 
     nets: Mapping[str, Zset]
@@ -57,6 +58,7 @@ class PreparedBatch:
     unscanned: tuple[Unscanned, ...] = ()
     gated: Mapping[str, Gated] = field(default_factory=dict)
     passed: bool = False
+    made: Mapping[int, Zset] = field(default_factory=dict)
     counted: Mapping[str, int] = field(default_factory=dict)
     cells: tuple[PreparedBatch, ...] = ()
 

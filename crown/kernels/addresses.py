@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import numpy as np
+
 from crown.kernels.jit import instruction
 
 _RELEASE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
@@ -25,7 +27,18 @@ def _call(function, argument):
     _RELEASE(int(function))(int(argument))
 
 
+def _array(type_: Any) -> Any:
+    def at(address, size):
+        return np.ctypeslib.as_array((type_ * int(size)).from_address(int(address)))
+
+    return at
+
+
 load64: Any = instruction(_load(ctypes.c_int64), "load64")
 load32: Any = instruction(_load(ctypes.c_int32), "load32")
 load8: Any = instruction(_load(ctypes.c_uint8), "load8")
 call: Any = instruction(_call, "call")
+words_at: Any = instruction(_array(ctypes.c_int64), "words_at")
+halves_at: Any = instruction(_array(ctypes.c_int32), "halves_at")
+constants_at: Any = instruction(_array(ctypes.c_int64), "constants_at")
+"""Returns the pointer to ``size`` words, half words or constants at ``address`` (see ``crown.kernels.pointers``)."""

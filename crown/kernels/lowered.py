@@ -10,9 +10,11 @@ import operator
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import carray, njit, types
 from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, lower_builtin, models, register_model
+
+from crown.compiling.modes import CHECKED
 
 _WORD_BITS = 64
 
@@ -108,6 +110,29 @@ def _loading(bits, signed):
         return types.int64(types.int64), codegen
 
     return load
+
+
+def _pointing(pointer):
+    """Returns the intrinsic that converts an address to ``pointer``."""
+
+    def at(typingctx, address, size):
+        def codegen(context, builder, signature, args):
+            return builder.inttoptr(args[0], context.get_value_type(pointer))
+
+        return pointer(types.int64, types.int64), codegen
+
+    return at
+
+
+def _viewing(pointer, kind):
+    """Returns the function that converts an address to an array, whose indices are checked."""
+    at = intrinsic(_pointing(pointer))
+
+    @njit
+    def view(address, size):
+        return carray(at(address, size), size, kind)
+
+    return view
 
 
 def _call(typingctx, function, argument):
@@ -213,6 +238,12 @@ def _lanes(builder, pointer, index, lanes, bits):
 
 load64, load32, load8 = intrinsic(_loading(64, True)), intrinsic(_loading(32, True)), intrinsic(_loading(8, False))
 call = intrinsic(_call)
+_WORDS, _HALVES = types.CPointer(types.int64), types.CPointer(types.int32)
+if CHECKED:
+    words_at = constants_at = _viewing(_WORDS, types.int64)
+    halves_at = _viewing(_HALVES, types.int32)
+else:
+    words_at, halves_at, constants_at = map(intrinsic, map(_pointing, (_WORDS, _HALVES, _CONSTANTS)))
 words, constants = intrinsic(_words), intrinsic(_constants)
 beyond, prefetch = intrinsic(_beyond), intrinsic(_prefetch)
 high_product = intrinsic(_high_product)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from crown.store.arrow_buffers import bits, flags, valid
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
+from plans.expressions.build import conjoin
 from plans.expressions.columns.packed import elements_of
 from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr
@@ -241,6 +242,21 @@ class Frame:
         return inputs, np.array(forms, np.int64).reshape(-1), np.concatenate(pairs)
 
 
+class Fed(NamedTuple):
+    """How a kernel makes the rows that enter.
+
+    ``program``: what it evaluates, of the rows of the source, whose columns are ``reads``; its first output says which
+    of them enter, if ``chooses``, else all do. ``columns``: each is a column of the source, or a word of the outputs,
+    counted from -1 down; ``wide``: those of two words.
+    """
+
+    columns: tuple[int, ...]
+    program: Program | None = None
+    reads: tuple[int, ...] = ()
+    chooses: bool = False
+    wide: frozenset[int] = frozenset()
+
+
 class Projection:
     """Outputs as functions of the columns of frames, which have the ``types``; columns in ``given`` are words of
     tuples.
@@ -252,6 +268,7 @@ class Projection:
 
     def __init__(self, outputs: Sequence[Output], types: Mapping[str, str], given: Places) -> None:
         self.names = [output.name for output in outputs]
+        self._exprs = {output.name: output.expr for output in outputs}
         self.plain = {o.name: o.expr.value for o in outputs if o.expr.op == "col" and types[o.expr.value] == o.type}
         self.places = {name: given[of] for name, of in self.plain.items() if of in given}
         made = [output for output in outputs if output.name not in self.plain]
@@ -263,3 +280,27 @@ class Projection:
         self.computed = [(output.name, output.type, arrow_type(output.type)) for output in rest]
         self.reads = sorted(frozenset[str]().union(*(output.expr.columns for output in rest)))
         self.evaluator = Evaluator([output.expr for output in rest])
+
+    def fed(self, names: Sequence[str], given: Places, conditions: Sequence[Expr] = ()) -> Fed | str:
+        """Returns how a kernel makes these outputs of the tuples that meet all conditions, or why it cannot."""
+        where = conjoin(conditions) if conditions else None
+        parts = [*conditions, *(self._exprs[name] for name, _, _ in self.computed)]
+        other = next((part for part in parts if not is_native(part)), None)
+        if other is not None or self.computed:
+            return f"{other or parts[-1]} has no native form"
+        made = [name for name in self.fast if name in names]
+        program = native((*([] if where is None else [where]), *(self._exprs[name] for name in made)))
+        if program is None:
+            return f"{where} has no native form"
+        at, places = -1, dict[str, int]()
+        if where is not None:
+            at -= 1
+        for name in made:
+            places[name] = at
+            at -= 2 if is_wide(self._exprs[name].type) else 1
+        columns = tuple(places[n] if n in places else given[self.plain[n]][0] for n in names)
+        wide = frozenset(i for i, n in enumerate(names) if n in places and is_wide(self._exprs[n].type))
+        if not program.types:
+            return Fed(columns)
+        reads = tuple(given[name][0] for name, _ in program.reads)
+        return Fed(columns, program, reads, where is not None, wide)

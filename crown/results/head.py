@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from crown.engine.buffers import Buffers
 from crown.ingest.changes import WEIGHT
-from crown.results.columns import Frame, Projection
+from crown.results.columns import Fed, Frame, Projection
 from crown.store.arrow_buffers import integers
 from crown.store.codec import Intern, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
@@ -29,7 +29,7 @@ class OutputHead:
     """Maps blocks of the free attributes to output codes or to Arrow columns, and makes record batches. Stateless.
 
     ``width``: the number of output columns. If nothing is evaluated, ``records`` makes record batches of blocks, and
-    ``places`` are the words of a row that are outputs. ``reads``: see ``Outputs``.
+    ``places`` are the words of a row that are outputs. ``reads`` and ``fed``: see ``Outputs``.
     """
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
@@ -43,7 +43,7 @@ class OutputHead:
         self.nothing = self._tuples.batch(Zset.empty(len(self._kinds)))
         self.records: Records | None = None
         self.places: list[int] | None = None
-        self.reads = self._outputs.reads
+        self.reads, self.fed = self._outputs.reads, self._outputs.fed
         if self._outputs.words is not None:
             words, nullable = zip(*self._outputs.words, strict=True) if self._kinds else ((), ())
             self.records = Records(self.delta_schema, self._kinds, dictionary, words, nullable)
@@ -95,12 +95,14 @@ class Outputs(Protocol):
     """A mapping of blocks of the free attributes to outputs.
 
     ``words``: for each output, its word in a row of the free attributes and whether it may be NULL; None if some output
-    is not such a word. ``reads``: for each output, the same word, or -1 and the code of a constant; None if some output
-    is neither.
+    is not such a word. ``reads``: the words of a block that a native call takes, each its word in a row of the free
+    attributes, or -1 and the code of a constant; ``fed``: how a kernel makes the outputs of these, None if they are the
+    outputs, or why it cannot.
     """
 
     words: list[tuple[int, bool]] | None
-    reads: list[tuple[int, int]] | None
+    reads: list[tuple[int, int]]
+    fed: Fed | str | None
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns for a block of rows of the free attributes, and their weights.
@@ -120,6 +122,8 @@ class Outputs(Protocol):
 class PlainOutputs(Outputs):
     """A mapping in which every output is a free attribute, or a constant whose code is a word."""
 
+    fed = None
+
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
         self._extern = dictionary.extern
         valid = never_null(plan)
@@ -131,7 +135,7 @@ class PlainOutputs(Outputs):
         self._positions = [plan.free.index(plan.output[i].expr.value) for i in self._places]
         found = {i: (-1, code) for i, code in self._constants}
         found |= {i: (at, 0) for i, at in zip(self._places, self._positions, strict=True)}
-        self.reads: list[tuple[int, int]] | None = [found[i] for i in range(len(found))]
+        self.reads = [found[i] for i in range(len(found))]
         self.words: list[tuple[int, bool]] | None = None
         if not self._constants:
             self.words = [(i, nullable) for i, (_, nullable) in zip(self._positions, self._kinds, strict=True)]
@@ -166,13 +170,14 @@ class ComputedOutputs(Outputs):
     """A mapping with output expressions, or with a residual predicate that filters the enumerated rows."""
 
     words: list[tuple[int, bool]] | None = None
-    reads: list[tuple[int, int]] | None = None
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
         self._residual = plan.residual
         self._dictionary = dictionary
         self._places = {a: (i, plan.attributes[a].type) for i, a in enumerate(plan.free)}
         self._projection = Projection(plan.output, {a: type_ for a, (_, type_) in self._places.items()}, self._places)
+        self.reads = [(i, 0) for i in range(len(plan.free))]
+        self.fed = self._projection.fed(self._projection.names, self._places, self._residual)
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns of a block. O(codes)."""

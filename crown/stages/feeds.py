@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from crown.expressions.program import Program, is_native, is_wide, native
-from crown.results.columns import Frame, Projection
+from crown.results.columns import Fed, Frame, Projection
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.programs.exploded import EXPLODE, exploded_column
 from plans.programs.stages import Feed
 from plans.schema import Column
-
-
-class Fed(NamedTuple):
-    """How a kernel makes the rows that enter.
-
-    ``program``: what it evaluates, of the rows of the source, whose columns are ``reads``; its first output says which
-    of them enter, if ``chooses``, else all do. ``columns``: each is a column of the source, or a word of the outputs,
-    counted from -1 down; ``wide``: those of two words.
-    """
-
-    columns: tuple[int, ...]
-    program: Program | None = None
-    reads: tuple[int, ...] = ()
-    chooses: bool = False
-    wide: frozenset[int] = frozenset()
 
 
 class Reader:
@@ -53,29 +36,10 @@ class Reader:
 
     def fed(self, names: Sequence[str]) -> Fed | str:
         """Returns how a kernel makes these columns of the rows that enter, or why it cannot."""
-        where, projection = self.feed.where, self._projection
+        where = self.feed.where
         if self.feed.weight != 1 or self._exploded is not None:
             return "rows are read several times"
-        exprs = {output.name: output.expr for output in self.feed.columns}
-        exprs_read = ([] if where is None else [where]) + [exprs[name] for name, _, _ in projection.computed]
-        unsupported = next((part for part in exprs_read if not is_native(part)), None)
-        if unsupported is not None or projection.computed:
-            return f"{unsupported or exprs_read[-1]} has no native form"
-        evaluated = [name for name in projection.fast if name in names]
-        program = native((*([] if where is None else [where]), *(exprs[name] for name in evaluated)))
-        assert program is not None, "each of them has a native form"
-        place, places = -1, dict[str, int]()
-        if where is not None:
-            place -= 1
-        for name in evaluated:
-            places[name] = place
-            place -= 2 if is_wide(exprs[name].type) else 1
-        columns = tuple(places[n] if n in places else self._given[projection.plain[n]][0] for n in names)
-        wide = frozenset(i for i, n in enumerate(names) if n in places and is_wide(exprs[n].type))
-        if not program.types:
-            return Fed(columns)
-        reads = tuple(self._given[name][0] for name, _ in program.reads)
-        return Fed(columns, program, reads, where is not None, wide)
+        return self._projection.fed(names, self._given, () if where is None else (where,))
 
     def weights(self, net: Zset) -> np.ndarray:
         """Returns the weights (int64[n]) of the rows of a net in the feed, if all rows enter."""

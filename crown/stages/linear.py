@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from crown.stages.feeds import Fed, readers
+from crown.results.columns import Fed
+from crown.stages.feeds import readers
 from crown.stages.protocol import Stage
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset

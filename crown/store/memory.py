@@ -270,3 +270,8 @@ def mapped_in(folder: Path) -> list[MappedFile]:
 
 def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
+
+
+def address_of(array: np.ndarray) -> tuple[int, int]:
+    """Returns the address of an array, and the number of its elements."""
+    return array.ctypes.data, array.size

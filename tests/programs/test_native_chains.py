@@ -14,7 +14,7 @@ import pytest
 import crown
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.pipelines import pipeline
+from crown.programs.pipelines import joins
 from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds
 from tests.programs.stepwise import Changes, Stepwise, bag
@@ -85,6 +85,27 @@ QUERIES = {
     "a share of a sum": (
         "SELECT 100.00 * SUM(CASE WHEN mode = 'MAIL' THEN price * (1 - off) ELSE 0 END) / SUM(price * (1 - off)) AS s "
         "FROM o, l WHERE o.ok = l.ok"
+    ),
+    "rows that are tested after a join": (
+        "SELECT prio, SUM(big) AS s, COUNT(*) AS n FROM o, l WHERE o.ok = l.ok AND (prio = mode OR day < sent) "
+        "GROUP BY prio"
+    ),
+    "a cyclic join, of which a join reads": (
+        "SELECT c.name, SUM(price * (1 - off)) AS s FROM c, o, l, c d WHERE c.ck = o.ck AND o.ok = l.ok "
+        "AND l.num = d.ck AND c.seg = d.seg GROUP BY c.name"
+    ),
+    "groups of groups": (
+        "SELECT n, COUNT(*) AS m, SUM(s) AS t FROM (SELECT ok, COUNT(*) AS n, SUM(big) AS s FROM l GROUP BY ok) g "
+        "GROUP BY n"
+    ),
+    "groups in a join": (
+        "SELECT name, prio, n FROM c, o, "
+        "(SELECT ok, COUNT(*) AS n FROM l WHERE big < 60 GROUP BY ok HAVING COUNT(*) > 1)"
+        " g WHERE c.ck = o.ck AND g.ok = o.ok"
+    ),
+    "groups in groups of a join": (
+        "SELECT seg, SUM(n) AS m FROM c, o, (SELECT ok, mode, COUNT(*) AS n FROM l GROUP BY ok, mode) g "
+        "WHERE c.ck = o.ck AND g.ok = o.ok GROUP BY seg"
     ),
     "one group, which HAVING hides": "SELECT SUM(big) - COUNT(*) AS s, COUNT(*) AS n FROM l HAVING COUNT(*) > 3",
 }
@@ -226,7 +247,7 @@ def test_what_is_left_in_the_midst_goes_on(kind: str, monkeypatch: pytest.Monkey
             if small:
                 small_buffers(patch, 200)
             else:
-                patch.setattr(pipeline, "_LEAST_ROWS", 8)
+                patch.setattr(joins, "_LEAST_ROWS", 8)
             both = Stepwise(QUERIES[kind], TABLES)
             both.apply({"o": [((i, 1, None, "p"), 1) for i in range(120)]})
             both.apply({"l": [(row, 1) for row, _ in lines(0, 120, "ship by rail")]})

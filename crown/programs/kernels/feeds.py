@@ -16,11 +16,12 @@ from crown.kernels.pointers import beyond
 from crown.kernels.strings import NULL
 from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_SUM, R_WEIGHTS, READ
 
-(F_BLOCK, F_MADE, F_WIDTH, F_COLUMNS, F_PROGRAM, F_READS, F_WORDS, F_CHOOSES, F_TEXT0, FEED) = range(10)
+(F_BLOCK, F_MADE, F_WIDTH, F_COLUMNS, F_PROGRAM, F_READS, F_WORDS, F_CHOOSES, F_TEXT0, F_WEIGHS, FEED) = range(11)
 """Words of a feed in the plan: the block that it reads, and the one that it makes; how many columns it makes, and where
 two words of each are listed: its column in that block, or one less than minus the words of outputs that stand before
 it, and its form then; where the expression program is, or 0, the list of the columns that this reads, and the words of
-its outputs; 1 if the first of these says which tuples are chosen; the first of its texts."""
+its outputs; 1 if the first of these says which tuples are chosen; the first of its texts; the words that a tuple
+weighs."""
 
 
 @device
@@ -30,9 +31,10 @@ def words_of_feed(width, reads):
 
 
 @device
-def words_of_chosen(outputs, width):
-    """Returns how many words of the memory a feed takes for each tuple; ``width``: words of its columns."""
-    return outputs + width + 2
+def words_of_chosen(outputs, width, weighs):
+    """Returns how many words of the memory a feed takes for each tuple; ``width``: words of its columns, ``weighs``: of
+    what it weighs."""
+    return outputs + width + 1 + weighs
 
 
 @device
@@ -97,10 +99,11 @@ def fed(plan, f, dictionary, memory, scratch, texts, at, state, blocks):
         for i in range(n):
             chosen[m] = i
             m += memory[out + i] == 1
-        for i in range(m):
-            amounts[i] = weights[chosen[i]]
+        for w in range(plan[f + F_WEIGHS]):
+            for i in range(m):
+                amounts[w * m + i] = weights[w * n + chosen[i]]
         state[made + R_EVENTS], state[made + R_WEIGHTS] = m, at + n
-        at = _moved(memory, forms, width, chosen, m, at + 2 * n)
+        at = _moved(memory, forms, width, chosen, m, at + (1 + plan[f + F_WEIGHS]) * n)
         n, weights = m, amounts
     total = ZERO
     for i in range(n):

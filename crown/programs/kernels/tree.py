@@ -10,31 +10,56 @@ there. A stored relation has the words ``D_FEED`` ... in the plan, and ``K_EVENT
 
 from __future__ import annotations
 
-from crown.engine.kernels.layout import MODE_DELTAS, X_CAPACITY, X_EDGE, X_FACTORED, X_FILL, X_I, X_MODE, X_PARENT
+from crown.engine.kernels.layout import (
+    MODE_DELTAS,
+    P_COLUMN,
+    X_CAPACITY,
+    X_EDGE,
+    X_FACTORED,
+    X_FILL,
+    X_I,
+    X_MODE,
+    X_PARENT,
+)
 from crown.engine.kernels.payloads.summed_leaves import summed
 from crown.engine.kernels.publish import PUBLISHING, publish
 from crown.engine.kernels.state import find_copies
 from crown.engine.kernels.update import DONE, deleted, inserted
-from crown.kernels.arena import H_OPEN, ZERO
+from crown.kernels.addresses import constants_at, halves_at, words_at
+from crown.kernels.arena import H_BUDGET, H_OPEN, H_WRAPPED, ZERO
+from crown.kernels.context import Context
 from crown.kernels.jit import device
 from crown.kernels.pointers import beyond
 from crown.kernels.strings import NULL
 from crown.programs.kernels.feeds import F_BLOCK, F_MADE, F_WIDTH
 from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_WEIGHTS, READ, net_of
 
-(D_FEED, D_NETS, D_RECORD, D_ASKS, D_JOINED, D_JOINED0, D_ALIASES, D_ALIAS0, D_SUMMED, TAKE) = range(10)
+(D_FEED, D_NETS, D_RECORD, D_ASKS, D_JOINED, D_JOINED0, D_ALIASES, D_ALIAS0, D_SUMMED, D_TAKEN, D_TREE,
+ TAKE) = range(12)  # fmt: skip
 """Words of a stored relation in the plan: the feed that makes its tuples; 1 if they are netted; its record descriptor;
 1 if it is asked what deletes find; how many of its columns must not be NULL, and where they are listed; how many
 aliases read it, and where the words are listed that count what they read, and what the feed leaves out; 1 if only sums
-of its rows are kept."""
+of its rows are kept; its first word in the state, and that of its core."""
+(J_STATE, J_TAKES, J_TAKE0, J_TURNS, J_WORDS, J_DELIVERS, J_NETS, J_PLACES, J_WIDTH, J_READ, J_READS, J_MADE,
+ J_SHOWN, CORE) = range(14)  # fmt: skip
+"""Words of a join core in the plan: its first word in the state; how many relations it stores, and where two lists of
+them are, in the order of deletions and in that of insertions; the words of what its rows weigh, or 0; 1 if its rows are
+delivered, and 1 if they are netted then, by which of their words, and how many these are. If a stage reads the rows:
+how many columns there are, where three words of each are: its word in the buffer, or -1, and then its only code, and
+the form; the block that they become, and that of the rows of the stage."""
 K_EVENTS, K_GONE, K_ROWS, K_WEIGHTS, K_AMOUNTS, K_ABSENT, TAKEN = range(7)
 """Words of a stored relation in the state: tuples of its net, and of these that go, which come first; where in the
 memory they are, one after the other, the weights, those of what goes without their sign, and what of that was not
 there."""
-T_SIGN, T_TURN, T_STATUS, T_MINUS, T_ABSENT, T_EVERY, TREE = range(7)
-"""Words of the state: the sign and the turn at which it is, the sign ``PUBLISHING`` behind all of them, and what the
-kernel there came back with; rows in the buffer that go, which stand first, if rows weigh nothing; copies that were not
-there; the mask of tuples that all aliases read."""
+(T_SIGN, T_TURN, T_STATUS, T_MINUS, T_ABSENT, T_EVERY, T_MOST, T_ROOM, T_ARENA, T_PLAN, T_SCRATCH, T_OUT,
+ TREE) = (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # fmt: skip
+"""Words of a core in the state: the sign and the turn at which it is, the sign ``PUBLISHING`` behind all of them, and
+what the kernel there came back with; rows in the buffer that go, which stand first, if rows weigh nothing; copies that
+were not there; the mask of tuples that all aliases read; for how many rows there is room that a stage reads, and how
+many the buffer takes; then two words each, the address and the number of words: of the arena, the plan, the scratch and
+the buffer."""
+LEFT, HELD = 26, 27
+"""What ``joined`` comes back with: the core was left; all is done but what becomes of the rows in its buffer."""
 
 
 @device
@@ -44,10 +69,10 @@ def words_of_rows(width):
 
 
 @device
-def take(plan, d, secret, memory, at, state, blocks, k, slots):
+def take(plan, d, secret, memory, at, state, blocks, slots):
     """Makes the net of a stored relation out of the block of its feed, from word ``at`` of the memory on. Returns where
     that goes on."""
-    f = plan[d + D_FEED]
+    f, k = plan[d + D_FEED], plan[d + D_TAKEN]
     r, width = blocks + READ * plan[f + F_MADE], plan[f + F_WIDTH]
     m, weights, forms = state[r + R_EVENTS], beyond(memory, state[r + R_WEIGHTS]), beyond(memory, state[r + R_FORMS])
     n, columns = m, beyond(memory, at)
@@ -77,9 +102,9 @@ def take(plan, d, secret, memory, at, state, blocks, k, slots):
 
 
 @device
-def lacks_key(plan, d, memory, state, blocks, k):
+def lacks_key(plan, d, memory, state, blocks):
     """Returns True if a tuple has a NULL where it is joined on."""
-    f = plan[d + D_FEED]
+    f, k = plan[d + D_FEED], plan[d + D_TAKEN]
     if state[blocks + READ * plan[f + F_MADE] + R_NULLS] == 0:
         return False
     rows, width = beyond(memory, state[k + K_ROWS]), plan[f + F_WIDTH]
@@ -92,8 +117,18 @@ def lacks_key(plan, d, memory, state, blocks, k):
 
 
 @device
-def has_all(ctx, plan, d, memory, state, k):
+def context(state, t):
+    """Returns the state of a core, as the kernels of the engine take it."""
+    size = state[t + T_ARENA + 1]
+    arena, halves = words_at(state[t + T_ARENA], size), halves_at(state[t + T_ARENA], 2 * size)
+    core = constants_at(state[t + T_PLAN], state[t + T_PLAN + 1])
+    return Context(arena, halves, core, words_at(state[t + T_SCRATCH], state[t + T_SCRATCH + 1]))
+
+
+@device
+def has_all(plan, d, memory, state):
     """Returns True if all tuples that go are stored, with as many copies."""
+    ctx, k = context(state, plan[d + D_TREE]), plan[d + D_TAKEN]
     gone, found = state[k + K_GONE], beyond(memory, state[k + K_ABSENT])
     amounts = beyond(memory, state[k + K_AMOUNTS])
     find_copies(ctx.arena, ctx.halves, ctx.plan, plan[d + D_RECORD], beyond(memory, state[k + K_ROWS]), gone, found)
@@ -121,22 +156,20 @@ def _come(ctx, sums, rec, rows, weights, n, every, ring, out):
 
 
 @device
-def propagate(ctx, plan, first, takes, turns, room, memory, state, t, k, ring, out):
+def _propagated(ctx, plan, j, memory, state, ring, out):
     """Applies the nets of all stored relations; ``DONE``, or what the kernel came back with at which it is left.
 
-    ``room``: rows of the buffer ``out``. The words of the stored relations are from ``plan[first]`` and ``state[k]``
-    on, those of what is done here from ``state[t]`` on. From ``plan[turns]`` on the relations are listed in the order
-    of deletions, and then in that of insertions. ``ring``: None, or 1 for a core with payloads.
+    ``ring``: None, or 1 for a core with payloads.
     """
-    scratch = ctx.scratch
+    scratch, t, takes = ctx.scratch, plan[j + J_STATE], plan[j + J_TAKES]
     ctx.arena[H_OPEN] = 1
-    scratch[X_MODE], scratch[X_FACTORED], scratch[X_CAPACITY] = MODE_DELTAS, 0, room
+    scratch[X_MODE], scratch[X_FACTORED], scratch[X_CAPACITY] = MODE_DELTAS, 0, state[t + T_ROOM]
     scratch[X_I], scratch[X_FILL], scratch[X_EDGE], scratch[X_PARENT] = 0, 0, 0, 0
     state[t + T_MINUS], state[t + T_ABSENT], state[t + T_EVERY] = 0, 0, -1
     for sign in (-1, 1):
         for turn in range(takes):
-            x = plan[turns + (turn if sign < 0 else takes + turn)]
-            d, of = first + TAKE * x, k + TAKEN * x
+            d = plan[plan[j + J_TAKE0] + plan[plan[j + J_TURNS] + (turn if sign < 0 else takes + turn)]]
+            of = plan[d + D_TAKEN]
             n, gone, rec, rows = state[of + K_EVENTS], state[of + K_GONE], plan[d + D_RECORD], state[of + K_ROWS]
             state[t + T_SIGN], state[t + T_TURN] = sign, turn
             found = DONE
@@ -165,12 +198,89 @@ def propagate(ctx, plan, first, takes, turns, room, memory, state, t, k, ring, o
 
 
 @device
-def settle(arena, plan, first, takes, state, blocks, k):
-    """Lets a batch that is done stand, and counts it, per alias."""
+def joined(plan, j, memory, state, blocks, grown):
+    """Applies the nets of what a core stores; ``DONE``, or how it stopped. ``grown``: the words that other parts have
+    taken."""
+    t = plan[j + J_STATE]
+    ctx, out = context(state, t), words_at(state[t + T_OUT], state[t + T_OUT + 1])
+    ctx.arena[H_BUDGET] -= grown
+    if plan[j + J_WORDS] > 0:
+        found = _propagated(ctx, plan, j, memory, state, 1, out)
+    else:
+        found = _propagated(ctx, plan, j, memory, state, None, out)
+    ctx.arena[H_BUDGET] += grown
+    if found != DONE:
+        return LEFT
+    if state[t + T_ABSENT] > 0 or ctx.arena[H_WRAPPED] != 0:
+        return HELD
+    return DONE
+
+
+@device
+def _weighed(plan, j, ctx, memory, at, state, out):
+    """Copies what the rows in the buffer weigh, column by column, to the memory from word ``at`` on."""
+    t, words = plan[j + J_STATE], plan[j + J_WORDS]
+    m, room, weights = ctx.scratch[X_FILL], state[t + T_ROOM], beyond(memory, at)
+    for w in range(words):
+        for i in range(m):
+            weights[w * m + i] = out[(ctx.plan[P_COLUMN] + w) * room + i]
+    if words == 0:
+        for i in range(m):
+            weights[i] = -1 if i < state[t + T_MINUS] else 1
+
+
+@device
+def placed(plan, j, secret, message, memory, state, slots):
+    """Lets the rows of a core be delivered, of which a ``message`` can be made. Returns how many there are, or -1 if
+    that is left to others. They are in the buffer, and what they weigh is at word 0 of the memory; or, if they are
+    netted, both are behind twice the room of the buffer."""
+    t = plan[j + J_STATE]
+    ctx, out = context(state, t), words_at(state[t + T_OUT], state[t + T_OUT + 1])
+    m, room, nets = ctx.scratch[X_FILL], state[t + T_ROOM], plan[j + J_NETS] == 1
+    if m > 0 and (not message or (2 * m >= room and not nets)):
+        return ZERO - 1
+    _weighed(plan, j, ctx, memory, ZERO, state, out)
+    if nets and m > 0:
+        places, at = beyond(plan, plan[j + J_PLACES]), 2 * room
+        m = net_of(
+            out, room, places, plan[j + J_WIDTH], beyond(memory, ZERO), m, secret, slots, memory, room,
+            beyond(memory, at), True,
+        )  # fmt: skip
+    return m
+
+
+@device
+def passed_on(plan, j, memory, at, state, blocks):
+    """Makes a block of the rows in the buffer of a core, from word ``at`` of the memory on. Returns where that goes on,
+    or -1 if they are too many."""
+    t = plan[j + J_STATE]
+    ctx, out = context(state, t), words_at(state[t + T_OUT], state[t + T_OUT + 1])
+    m, room, columns = ctx.scratch[X_FILL], state[t + T_ROOM], plan[j + J_READ]
+    if m > state[t + T_MOST]:
+        return ZERO - 1
+    r, forms = blocks + READ * plan[j + J_MADE], beyond(memory, at)
+    state[r + R_EVENTS], state[r + R_NULLS], state[r + R_FORMS] = m, 1, at
+    at += 2 * columns
+    for c in range(columns):
+        read, codes = plan[j + J_READS] + 3 * c, beyond(memory, at)
+        place, code = plan[read], plan[read + 1]
+        for i in range(m):
+            codes[i] = out[place * room + i] if place >= 0 else code
+        forms[2 * c], forms[2 * c + 1] = plan[read + 2], at
+        at += m
+    state[r + R_WEIGHTS] = at
+    _weighed(plan, j, ctx, memory, at, state, out)
+    return at + max(plan[j + J_WORDS], 1) * m
+
+
+@device
+def settle(plan, j, state, blocks):
+    """Lets a batch that a core has applied stand, and counts it, per alias."""
+    arena = context(state, plan[j + J_STATE]).arena
     arena[H_OPEN] = 0
-    for x in range(takes):
-        d, of = first + TAKE * x, k + TAKEN * x
-        f = plan[d + D_FEED]
+    for x in range(plan[j + J_TAKES]):
+        d = plan[plan[j + J_TAKE0] + x]
+        f, of = plan[d + D_FEED], plan[d + D_TAKEN]
         r, made = blocks + READ * plan[f + F_BLOCK], blocks + READ * plan[f + F_MADE]
         rejected = state[r + R_EVENTS] - state[made + R_EVENTS]
         for at in range(plan[d + D_ALIAS0], plan[d + D_ALIAS0] + 2 * plan[d + D_ALIASES], 2):

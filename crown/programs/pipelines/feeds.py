@@ -1,19 +1,26 @@
-"""Feeds of a program whose batch is one native call: the blocks of tuples that expressions make of others."""
+"""Operators of a program whose batch is one native call that make a block of another: feeds and nets."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from crown.expressions.kernels.evaluate import PAIRS, WORDS
 from crown.programs.kernels import feeds as kernels
+from crown.programs.kernels import nets
+from crown.programs.kernels import pipeline as run
+from crown.programs.pipelines.blocks import Block
 from crown.programs.pipelines.plan import Plan
-from crown.stages.feeds import Fed
+from crown.results.columns import Fed
 
 
 class BlockFeed:
-    """A feed that reads block number ``block``, and makes number ``made``, as ``fed`` says; ``source``: the number of
-    the relation out of whose tuples it makes its own, None for the rows of a join."""
+    """A feed that reads block ``read``, and makes ``made``, as ``fed`` says; ``root``: see ``Block``."""
 
-    def __init__(self, block: int, made: int, source: int | None, fed: Fed) -> None:
-        self.block, self.made, self.source, self.fed = block, made, source, fed
+    kind = run.FEED
+
+    def __init__(self, read: Block, made: Block, fed: Fed) -> None:
+        self.block, self.made, self.root, self.fed = read.number, made, read.root, fed
+        self._weighs = read.weighs
 
     @property
     def registers(self) -> int:
@@ -30,17 +37,49 @@ class BlockFeed:
         """Returns how many words of the memory of a run it takes for each tuple."""
         fed = self.fed
         outputs = 0 if fed.program is None else fed.program.words
-        return int(kernels.words_of_chosen(outputs, (len(fed.columns) + len(fed.wide)) if fed.chooses else 0))
+        chooses = (len(fed.columns) + len(fed.wide), self._weighs) if fed.chooses else (0, 0)
+        return int(kernels.words_of_chosen(outputs, *chooses))
 
     def words(self, plan: Plan) -> list[int]:
         """Returns its words in a plan, to which it adds what they point to."""
         fed = self.fed
         forms = [PAIRS if i in fed.wide else WORDS for i in range(len(fed.columns))]
         found = [0] * kernels.FEED
-        found[kernels.F_BLOCK], found[kernels.F_MADE], found[kernels.F_WIDTH] = self.block, self.made, len(fed.columns)
+        found[kernels.F_BLOCK], found[kernels.F_MADE], found[kernels.F_WIDTH] = (
+            self.block,
+            self.made.number,
+            len(fed.columns),
+        )
         found[kernels.F_COLUMNS] = plan.add([word for pair in zip(fed.columns, forms, strict=True) for word in pair])
+        found[kernels.F_WEIGHS] = self._weighs
         if fed.program is not None:
             found[kernels.F_PROGRAM], found[kernels.F_READS] = plan.add(fed.program.plan), plan.add(fed.reads)
             found[kernels.F_WORDS], found[kernels.F_CHOOSES] = fed.program.words, fed.chooses
             found[kernels.F_TEXT0] = plan.name_texts(fed.program.named)
+        return found
+
+
+class BlockNet:
+    """Nets block ``read`` of ``width`` columns, and makes ``made``; ``root``: see ``Block``."""
+
+    kind = run.NET
+    registers = 0
+
+    def __init__(self, read: Block, made: Block, width: int) -> None:
+        self._block, self._made, self.root, self._width = read.number, made.number, read.root, width
+
+    @property
+    def fixed(self) -> int:
+        """Returns how many words of the memory of a run it takes for any number of tuples."""
+        return int(nets.words_of_net(self._width))
+
+    @property
+    def each(self) -> int:
+        """Returns how many words of the memory of a run it takes for each tuple."""
+        return int(nets.words_of_netted(self._width))
+
+    def words(self, plan: Plan) -> Sequence[int]:
+        """Returns its words in a plan."""
+        found = [0] * nets.NET
+        found[nets.N_BLOCK], found[nets.N_MADE], found[nets.N_WIDTH] = self._block, self._made, self._width
         return found

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from crown.expressions.program import native
 from crown.ingest.batch import StoredInput
-from crown.programs.pipelines.feeds import BlockFeed
+from crown.programs.pipelines.blocks import Block, Blocks
+from crown.programs.pipelines.feeds import BlockFeed, BlockNet
 from crown.programs.pipelines.groups import Grouping
 from crown.programs.pipelines.joins import Joining, Take
-from crown.programs.pipelines.pipeline import Pipeline
+from crown.programs.pipelines.pipeline import Operator, Pipeline
 from crown.programs.pipelines.sources import Source
 from crown.programs.preparer import BatchPreparer
 from crown.programs.runtime import ProgramRuntime
-from crown.stages.feeds import Fed
+from crown.results.columns import Fed
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
 from crown.stages.linear import Linear
@@ -29,87 +29,147 @@ class _NotNative(Exception):
     """A batch of the program takes more than one call."""
 
 
-@dataclass
-class _Blocks:
-    """The blocks of tuples of a program, as they are made one after the other.
-
-    ``number``: of the relations and stages that are blocks; ``sources``: the relation out of which each is made, None
-    for the rows of a join; ``wide``: its columns of two words.
-    """
-
-    number: dict[str | int, int] = field(default_factory=dict)
-    sources: list[int | None] = field(default_factory=list)
-    wide: list[frozenset[int]] = field(default_factory=list)
-
-    def add(self, key: str | int | None, source: int | None, wide: frozenset[int] = frozenset()) -> int:
-        """Adds a block; returns its number."""
-        self.sources.append(source)
-        self.wide.append(wide)
-        if key is not None:
-            self.number[key] = len(self.sources) - 1
-        return len(self.sources) - 1
-
-    def fed(self, source: str | int, key: int | None, found: Fed) -> BlockFeed:
-        """Returns the feed that makes a block of one that is there."""
-        block = self.number[source]
-        given = self.wide[block]
-        wide = found.wide | {i for i, place in enumerate(found.columns) if place in given}
-        return BlockFeed(block, self.add(key, self.sources[block], wide), self.sources[block], found)
-
-
 def pipeline_of(running: ProgramRuntime, preparer: BatchPreparer, records: Records) -> Pipeline | str:
     """Returns what runs the batches of a program in one call, or why they take more."""
     try:
-        return _pipeline(running, preparer, records)
+        return _Chain(running, preparer).pipeline(records)
     except _NotNative as why:
         return str(why)
 
 
-def _pipeline(running: ProgramRuntime, preparer: BatchPreparer, records: Records) -> Pipeline:
-    if running.reads_clock:
-        raise _NotNative("the query reads the clock")
-    blocks, memory = _Blocks(), running.memory
-    sources = _sources(running, preparer, blocks)
-    stages, parts = list(enumerate(running.stages)), list[Part]()
-    feeds, linear = list[BlockFeed](), dict[int, int]()
-    while stages and isinstance(stage := stages[0][1], Linear):
-        number, _ = stages.pop(0)
-        feeds.append(_linear(stage, number, blocks))
-        linear[feeds[-1].made] = number
-    joining = None
-    shown: Records | None = records
-    if stages and isinstance(stage := stages[0][1], Join):
-        number, _ = stages.pop(0)
-        joining = _joining(stage, running, blocks, feeds)
-        head, bag = stage.cores[0].head, not stage.stage.plan.consolidated
-        if stages and (head.reads is None or not stage.adds_up):
-            raise _NotNative(f"the rows of stage {number} are netted, or computed, before others read them")
-        blocks.add(number, None)
-        parts.append(memory.part(OWN_PARTS))
-        if not stages and head.records is not None and not bag:
-            shown = head.records
-        elif not stages and head.records is None:
-            shown = None
-    grouping = after = None
-    if stages and isinstance(stage := stages[0][1], Groups):
-        number, _ = stages.pop(0)
-        grouping, fed = _grouping(stage, number, blocks)
-        if joining is not None and grouping.pauses:
+class _Chain:
+    """The operators of a program, as its stages are added one after the other.
+
+    ``first``: those that read relations alone; ``later``: the others. ``linear``: the blocks of linear stages, and
+    their numbers.
+    """
+
+    def __init__(self, running: ProgramRuntime, preparer: BatchPreparer) -> None:
+        if running.reads_clock:
+            raise _NotNative("the query reads the clock")
+        self._running, self._blocks = running, Blocks()
+        self._sources = _sources(running, preparer, self._blocks)
+        self._first, self._later = list[Operator](), list[Operator]()
+        self._linear = dict[int, int]()
+
+    def pipeline(self, records: Records) -> Pipeline:
+        """Returns what runs the batches; ``records`` makes the messages of the last stage."""
+        stages, memory = self._running.stages, self._running.memory
+        for number, stage in enumerate(stages):
+            if isinstance(stage, Linear):
+                self._add_linear(stage, number)
+            elif isinstance(stage, Join):
+                self._add_join(stage, number, number == len(stages) - 1)
+            elif isinstance(stage, Groups):
+                self._add_groups(stage, number)
+            else:
+                raise _NotNative(f"stage {number} is neither linear nor a join nor groups")
+        shown: Records | None = records
+        if isinstance(last := stages[-1], Join):
+            head = last.cores[0].head
+            if head.records is None or last.stage.plan.consolidated:
+                shown = head.records
+        elif not isinstance(last, Groups):
+            raise _NotNative("the last stage is linear")
+        return Pipeline(self._sources, self._first, self._later, self._linear, self._blocks, memory.part(1), shown)
+
+    def _add(self, operator: Operator) -> None:
+        """Adds an operator behind those that it reads."""
+        alone = not isinstance(operator, (Joining, Grouping)) and operator.root < len(self._sources)
+        (self._first if alone else self._later).append(operator)
+
+    def _read(self, source: str | int) -> Block:
+        return self._blocks.of[source]
+
+    def _feed(self, block: Block, fed: Fed) -> Block:
+        """Adds a feed; returns the block that it makes."""
+        made = self._blocks.made_of(block, fed)
+        self._add(BlockFeed(block, made, fed))
+        return made
+
+    def _net(self, block: Block, width: int, number: int) -> Block:
+        """Adds a net; returns the block that it makes."""
+        if block.wide:
+            raise _NotNative(f"the rows of stage {number} are netted, and a decimal of more than 18 digits is computed")
+        made = self._blocks.made_of(block)
+        self._add(BlockNet(block, made, width))
+        return made
+
+    def _part(self, number: int) -> Part:
+        """Returns the memory of a stage."""
+        return self._running.memory.part(OWN_PARTS + sum(map(parts_of, self._running.plan.stages[:number])))
+
+    def _add_linear(self, stage: Linear, number: int) -> None:
+        found = stage.fed()
+        if isinstance(found, str):
+            raise _NotNative(f"stage {number}: {found}")
+        made = self._blocks.of[number] = self._feed(self._read(key_of(stage.inputs[0])), found)
+        self._linear[made.number] = number
+
+    def _add_join(self, stage: Join, number: int, last: bool) -> None:
+        if len(stage.cores) > 1:
+            raise _NotNative("threads= cuts the join into several cells")
+        if not stage.plain:
+            raise _NotNative("the join has a bag, rows that it pads, or sums of doubles")
+        stored = [self._take(stage, of) for of in range(len(stage.stored))]
+        payload = stage.cores[0].state.compiled.payload
+        rows = self._blocks.root(1 if payload is None else payload.result.words)
+        joining = Joining(stage, number, stored, rows, self._part(number), last)
+        self._add(joining)
+        if last:
+            return
+        fed = stage.cores[0].head.fed
+        if isinstance(fed, str):
+            raise _NotNative(f"stage {number}: {fed}")
+        made = rows
+        if fed is not None:
+            made = self._feed(made, fed)
+        if not stage.adds_up:
+            made = self._net(made, len(stage.columns), number)
+        joining.made = self._blocks.of[number] = made
+
+    def _take(self, stage: Join, number: int) -> Take:
+        """Returns what a join stores as relation number ``number``."""
+        (core,), stored = stage.cores, stage.stored[number]
+        compiled, source, aliases = core.state.compiled, stage.inputs[stored.input], stored.stored.aliases
+        if stored.mask is not None:
+            raise _NotNative("occurrences of a relation in the join read other rows of a stage")
+        fed, block = _stored(stored), self._read(source)
+        feed = BlockFeed(block, self._blocks.made_of(block, fed), fed)
+        if feed.made.wide:
+            raise _NotNative(f"the join stores a computed decimal of more than 18 digits of {stored.stored.name}")
+        record, counters = compiled.record[aliases[0].node], [core.tallies[alias.node] for alias in aliases]
+        take = Take(
+            feed,
+            record,
+            nets=not stored.whole,
+            asks=isinstance(source, str) and self._running.base_tables.asked(source) == record,
+            joined=sorted({word for alias in aliases for word in alias.not_null}),
+            tallies=[word for one in counters for word in (one.updates, one.filtered)],
+            summed=aliases[0].node in compiled.summed,
+        )
+        self._add(feed)
+        self._add(take)
+        return take
+
+    def _add_groups(self, stage: Groups, number: int) -> None:
+        operator = stage.operator()
+        if isinstance(operator, str):
+            raise _NotNative(f"stage {number}: {operator}")
+        read = events = self._read(key_of(stage.inputs[0]))
+        if operator.fed is not None:
+            events = self._feed(read, operator.fed)
+        if not events.wide.isdisjoint(operator.keys.tolist()):
+            raise _NotNative("a key is computed that has more than 18 digits")
+        made = self._blocks.root()
+        grouping = Grouping(stage, number, operator, read, events, made, self._part(number))
+        if grouping.pauses and (number + 1 < len(self._running.stages) or read.root >= len(self._sources)):
             raise _NotNative("the groups have HAVING or columns without native form, or values in order")
-        if joining is None and fed is not None:
-            feeds.append(fed)
-        elif fed is not None:
-            after = fed
-        parts.append(memory.part(OWN_PARTS + sum(map(parts_of, running.plan.stages[:number]))))
-    if stages:
-        behind = "" if not parts else "comes behind groups, or " if grouping is not None else "comes behind a join, or "
-        raise _NotNative(f"stage {stages[0][0]} {behind}is neither linear nor a join nor groups")
-    if not parts:
-        raise _NotNative("there is neither a join nor a group stage")
-    return Pipeline(sources, feeds, linear, joining, after, grouping, memory.part(1), parts, shown)
+        self._add(grouping)
+        self._blocks.of[number] = made
 
 
-def _sources(running: ProgramRuntime, preparer: BatchPreparer, blocks: _Blocks) -> list[Source]:
+def _sources(running: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -> list[Source]:
     """Returns the relations of a program."""
     sources = list[Source]()
     for table in running.plan.tables:
@@ -120,55 +180,15 @@ def _sources(running: ProgramRuntime, preparer: BatchPreparer, blocks: _Blocks) 
         if not base.counts_alone(name):
             raise _NotNative(f"table {table.name}: its rows have a key, a window or a retention time that is enforced")
         gate = base.gate(name) if base.lookup_record(name) is None else None
-        number = blocks.add(name, len(sources))
+        block = blocks.of[name] = blocks.root()
         chosen = None
         condition = preparer.left_to_test(name)
         if condition is not None:
             places = {column.name.lower(): i for i, column in enumerate(wire.columns)}
             every = tuple(range(len(places)))
-            chosen = BlockFeed(number, number, number, _chosen(condition, places, every, f"rows of {table.name}"))
+            chosen = BlockFeed(block, block, _chosen(condition, places, every, f"rows of {table.name}"))
         sources.append(Source(name, wire.columns, gate, not wire.may_repeat, chosen))
     return sources
-
-
-def _linear(stage: Linear, number: int, blocks: _Blocks) -> BlockFeed:
-    """Returns the feed that a linear stage is."""
-    found = stage.fed()
-    if isinstance(found, str):
-        raise _NotNative(f"stage {number}: {found}")
-    return blocks.fed(key_of(stage.inputs[0]), number, found)
-
-
-def _joining(stage: Join, running: ProgramRuntime, blocks: _Blocks, feeds: list[BlockFeed]) -> Joining:
-    """Returns a join whose batch a call takes; ``feeds`` get those that make what it stores."""
-    if len(stage.cores) > 1:
-        raise _NotNative("threads= cuts the join into several cells")
-    if not stage.plain:
-        raise _NotNative("the join has a bag, rows that it pads, or sums of doubles")
-    return Joining(stage, [_take(stage, number, running, blocks, feeds) for number in range(len(stage.stored))])
-
-
-def _take(stage: Join, number: int, running: ProgramRuntime, blocks: _Blocks, feeds: list[BlockFeed]) -> Take:
-    """Returns what a join stores as relation number ``number``."""
-    (core,), stored = stage.cores, stage.stored[number]
-    compiled, source, aliases = core.state.compiled, stage.inputs[stored.input], stored.stored.aliases
-    if stored.mask is not None:
-        raise _NotNative("occurrences of a relation in the join read other rows of a stage")
-    feed = blocks.fed(source, None, _stored(stored))
-    if blocks.wide[feed.made]:
-        raise _NotNative(f"the join stores a computed decimal of more than 18 digits of {stored.stored.name}")
-    feeds.append(feed)
-    record, counters = compiled.record[aliases[0].node], [core.tallies[alias.node] for alias in aliases]
-    return Take(
-        feed,
-        len(feeds) - 1,
-        record,
-        nets=not stored.whole,
-        asks=isinstance(source, str) and running.base_tables.lookup_record(source) == record,
-        joined=sorted({word for alias in aliases for word in alias.not_null}),
-        tallies=[word for one in counters for word in (one.updates, one.filtered)],
-        summed=aliases[0].node in compiled.summed,
-    )
 
 
 def _stored(stored: StoredInput) -> Fed:
@@ -186,16 +206,3 @@ def _chosen(condition: Expr, places: Mapping[str, int], columns: tuple[int, ...]
     if program is None:
         raise _NotNative(f"{condition}, a condition on {what}, has no native form")
     return Fed(columns, program, tuple(places[name.lower()] for name, _ in program.reads), True)
-
-
-def _grouping(stage: Groups, number: int, blocks: _Blocks) -> tuple[Grouping, BlockFeed | None]:
-    """Returns groups whose batch a call takes, and the feed that makes their events, if all rows are not they."""
-    operator = stage.operator()
-    if isinstance(operator, str):
-        raise _NotNative(f"stage {number}: {operator}")
-    source = key_of(stage.inputs[0])
-    if source not in blocks.number:
-        raise _NotNative(f"stage {number} reads rows that are not made by the call")
-    fed = None if operator.fed is None else blocks.fed(source, None, operator.fed)
-    read = blocks.number[source]
-    return Grouping(stage, operator, read, read if fed is None else fed.made), fed

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from crown.programs.kernels import pipeline as kernels
+
+
+class Written(Protocol):
+    """A part of a program that has words in a plan."""
+
+    def words(self, plan: Plan) -> Sequence[int]:
+        """Returns its words in a plan, to which it adds what they point to."""
 
 
 class Plan:
@@ -18,6 +26,7 @@ class Plan:
         self._length = len(self.head)
         self._octets = bytearray()
         self._named = list[int]()
+        self.places = dict[Written, int]()  # of parts that are written
 
     def add(self, words: Sequence[int] | np.ndarray) -> int:
         """Adds words; returns where they are."""
@@ -25,6 +34,11 @@ class Plan:
         self._pieces.append(np.array(words, np.int64).reshape(-1))
         self._length += len(self._pieces[-1])
         return at
+
+    def write(self, part: Written) -> int:
+        """Adds a part; returns where it is."""
+        found = self.places[part] = self.add(part.words(self))
+        return found
 
     def add_octets(self, octets: bytes) -> int:
         """Adds bytes to those that texts are made of; returns where they are."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from crown.expressions.kernels.evaluate import CODES, WORDS
 from crown.kernels.batches import extent
-from crown.results.columns import Frame
-from crown.stages.feeds import Fed, Reader
+from crown.results.columns import Fed, Frame
+from crown.stages.feeds import Reader
 from crown.stages.groups.addends import Addends
 from crown.stages.groups.far import Far
 from crown.stages.groups.form import Form
@@ -45,7 +45,9 @@ class Batch:
         self._width = width
         self.state = np.zeros(kernels.S_END, np.int64)
         self.asked: int = kernels.DONE
-        self.payload = self.given = NOTHING
+        payload = nets[0].payload
+        self.payload = weights if payload is None else np.ascontiguousarray(payload).reshape(-1)
+        self.given = NOTHING
         self.where = self.handles = self.rows = self.out = NOTHING
         self.shown = NO_FLAGS
         self.frames: list[tuple[Frame, np.ndarray]] = []

@@ -201,7 +201,6 @@ class Groups(Stage):
 
     def _begun(self, nets: Sequence[Zset], sign: int) -> Batch:
         """Returns a batch that has not started."""
-        net = nets[0]
         batch = self._entry.begun(nets, self._with_far if self.holds_far else self._near, self._layout.words)
         n = len(batch.weights)
         if len(nets) > 1:
@@ -209,8 +208,6 @@ class Groups(Stage):
             batch.keys = np.concatenate([frame.matrix(self.stage.keys) for frame in fed], axis=1).reshape(-1)
             n = sum(frame.n for frame in fed)
             batch.strides = self._identity * n
-        if self._join_sums is not None:
-            batch.payload = batch.weights if net.payload is None else np.ascontiguousarray(net.payload).reshape(-1)
         if self.stage.whole:
             batches = int(self.parts[0][A.H_VERSION])
             batch.state[[kernels.S_GROUPS, kernels.S_BEFORE, kernels.S_AFTER]] = 1, batches > 0, batches + sign > 0
