@@ -42,7 +42,8 @@ class PreparedBatch:
     the checked input, by relation. ``advances``: watermarks that the batch reaches. ``filtered``: rows that no stage
     reads, and that are in no net. ``fills``: its rows were present before, so it counts as no change, and a delete
     restores a tombstone. ``unscanned``: record batches that are scanned when the batch is applied. The scan returns the
-    ``nets``, the part of them that the base tables have already counted (``gated``, by relation), and ``filtered``.
+    ``nets`` and the part of them that the base tables have already counted (``gated``, by relation), and notes
+    ``filtered`` and ``counted``.
     ``passed``: the base tables have accepted the whole batch, and stages have applied it: ``made`` has their nets, by
     number. ``counted``: the number of changes of relations whose nets may not have been made. ``cells``: the batch as
     each of several cells has prepared it; this is the last of them, from which all rows were left out that any of them

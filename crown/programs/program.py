@@ -151,7 +151,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         self.ready()
         if pipeline is None or not unscanned:
             return self._drawn(prepared, wanted, closing)
-        given, asked, rest = prepared, kernels.BAD, None
+        asked, rest = kernels.BAD, None
         pipeline.open(unscanned)
         self._open()
         self._torn = self._in_call = True
@@ -161,12 +161,12 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
                 self._torn = False
                 self._end(changed=False)
             else:
-                given = pipeline.noted(prepared)
+                pipeline.note(prepared)
                 if asked in kernels.ALL_DONE:
-                    return self._delivered_at_once(pipeline, given, wanted, closing)
-                rest = pipeline.handed_over(given, asked)
+                    return self._delivered_at_once(pipeline, prepared, wanted, closing)
+                rest = pipeline.handed_over(prepared, asked)
         except BaseException as error:
-            nets = dict[str | int, Zset]()
+            given, nets = prepared, dict[str | int, Zset]()
             if asked in kernels.ALL_DONE:
                 given = replace(given, nets=pipeline.nets())
                 nets.update(self._unchanged)

@@ -20,7 +20,7 @@ from crown.kernels.arena import H_DICT_SWEPT, H_LIVE, T_COUNT
 from crown.store.arrow_buffers import Texts
 from crown.store.budget import Budget
 from crown.store.codec import of_bytes
-from crown.store.memory import SLACK
+from crown.store.memory import SLACK, numbers
 
 Result = TypeVar("Result")
 _LEAST_GROWTH = 8192  # words of entries before a sweep
@@ -40,6 +40,7 @@ class Dictionary:
         self.table = table
         self.budget = budget
         self._arena = arena
+        self._words = numbers(arena)
         self._bytes = arena.view(np.uint8)
         self.memory = arena, self._bytes
         self.lock = threading.Lock()
@@ -52,9 +53,9 @@ class Dictionary:
         """Returns True when a sweep is due. The cost is amortized O(1) per word ever added, since a sweep reads all of
         the state that may reference an entry. Unreferenced entries take at most as much as referenced ones plus a share
         of the rest."""
-        live = int(self._arena[H_LIVE])
-        others = int(self.budget.whole.used) - live
-        return live > 2 * int(self._arena[H_DICT_SWEPT]) + _LEAST_GROWTH + others // _WORDS_READ
+        live = self._words[H_LIVE]
+        others = self.budget.whole.used - live
+        return live > 2 * self._words[H_DICT_SWEPT] + _LEAST_GROWTH + others // _WORDS_READ
 
     def intern(self, texts: Texts, add: bool) -> np.ndarray:
         """Returns the codes (int64[n]) of byte values.

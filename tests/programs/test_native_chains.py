@@ -107,6 +107,10 @@ QUERIES = {
         "SELECT seg, SUM(n) AS m FROM c, o, (SELECT ok, mode, COUNT(*) AS n FROM l GROUP BY ok, mode) g "
         "WHERE c.ck = o.ck AND g.ok = o.ok GROUP BY seg"
     ),
+    "more keys than a relation has columns": (
+        "SELECT name, seg, prio, mode, o.ok, SUM(big) AS s FROM c, o, l WHERE c.ck = o.ck AND o.ok = l.ok "
+        "GROUP BY name, seg, prio, mode, o.ok"
+    ),
     "one group, which HAVING hides": "SELECT SUM(big) - COUNT(*) AS s, COUNT(*) AS n FROM l HAVING COUNT(*) > 3",
 }
 NOT_OF_DUCKDB = {"numbers of two words", "computed columns of groups", "a share of a sum"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from sys import maxsize
 
 import numpy as np
@@ -49,6 +48,11 @@ class Grouping:
         self.at = self.room = 0
 
     @property
+    def keys(self) -> int:
+        """Returns how many columns its keys are."""
+        return len(self._operator.keys)
+
+    @property
     def scratch(self) -> int:
         """Returns how many words of scratch are needed."""
         return self._operator.scratch
@@ -91,14 +95,11 @@ class Grouping:
         netted."""
         at, n = self.at, rows[self._events.root]
         room = words[at + kernels.B_ROOM] = min(n + 1, max(_LEAST_GROUPS, 2 * words[at + group_batch.S_GROUPS]))
-        words[at + kernels.B_ARENA], words[at + kernels.B_WORDS] = self._arena
+        if not words[at + kernels.B_ARENA]:  # the words of a run keep it from batch to batch
+            words[at + kernels.B_ARENA], words[at + kernels.B_WORDS] = address_of(self.part.arena)
         self.room = self._fixed + 2 * (n + 1) + self._each * room
         rows[self.made.root] = 2 * room
         return 0
-
-    @cached_property
-    def _arena(self) -> tuple[int, int]:
-        return address_of(self.part.arena)
 
     def hand_over(self, memory: np.ndarray, words: Sequence[int], asked: int) -> None:
         """Has the stage go on where the call has stopped."""

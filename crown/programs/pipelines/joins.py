@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -99,7 +99,6 @@ class Joining:
         self._turns = {sign: list(self._propagation.turns(nodes, sign)) for sign in (-1, 1)}
         self.at = 0
         self._out: np.ndarray | None = None
-        self._address = 0, 0
 
     @property
     def state_words(self) -> int:
@@ -149,11 +148,11 @@ class Joining:
         at, found = self.at, self._propagation
         found.make_ready()
         out = found.buffers.out
-        room = words[at + tree.T_ROOM] = out.shape[1]
-        if out is not self._out:
-            self._out, self._address = out, address_of(out)
-        for word, address in (*self._addresses, (tree.T_OUT, self._address)):
-            words[at + word], words[at + word + 1] = address
+        room = out.shape[1]
+        if out is not self._out:  # the words of a run keep them from batch to batch
+            self._out, words[at + tree.T_ROOM] = out, room
+            for word, array in (*self._arrays.items(), (tree.T_OUT, out)):
+                words[at + word], words[at + word + 1] = address_of(array)
         if self.delivers:
             return room if self.nets else 0
         most = sum([rows[root] for root in self._roots])
@@ -164,11 +163,10 @@ class Joining:
     def _roots(self) -> Sequence[int]:
         return sorted({take.root for take in self.stored})
 
-    @cached_property
-    def _addresses(self) -> Sequence[tuple[int, tuple[int, int]]]:
+    @property
+    def _arrays(self) -> Mapping[int, np.ndarray]:
         state = self._core.state
-        arrays = {tree.T_ARENA: state.arena, tree.T_PLAN: state.plan_array, tree.T_SCRATCH: self._propagation.scratch}
-        return [(word, address_of(array)) for word, array in arrays.items()]
+        return {tree.T_ARENA: state.arena, tree.T_PLAN: state.plan_array, tree.T_SCRATCH: self._propagation.scratch}
 
     def words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan, to which it adds what they point to."""

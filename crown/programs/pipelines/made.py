@@ -143,7 +143,7 @@ class _Chain:
             feed,
             record,
             nets=not stored.whole,
-            asks=isinstance(source, str) and self._running.base_tables.asked(source) == record,
+            asks=isinstance(source, str) and self._running.base_tables.lookup_record(source) == record,
             joined=sorted({word for alias in aliases for word in alias.not_null}),
             tallies=[word for one in counters for word in (one.updates, one.filtered)],
             summed=aliases[0].node in compiled.summed,

@@ -167,7 +167,8 @@ class Pipeline:
         head[kernels.P_TEMPLATE], head[kernels.P_COLUMNS] = plan.add(template), plan.add(columns)
         head[kernels.P_HEAD], head[kernels.P_LAST], head[kernels.P_ROW] = len(template), len(columns), row
         head[kernels.P_WIDTH] = self._last.width
-        head[kernels.P_IDENTITY] = plan.add(np.arange(max([1, *(source.width for source in self.sources)])))
+        keyed = [one.keys for one in self._stages if isinstance(one, Grouping)]
+        head[kernels.P_IDENTITY] = plan.add(np.arange(max([1, *(source.width for source in self.sources), *keyed])))
         head[kernels.P_SECRET] = SECRET
         head[kernels.P_SOURCES] = len(self.sources)
         head[kernels.P_SOURCE0] = plan.add([word for source in self.sources for word in source.words(plan)])
@@ -186,15 +187,15 @@ class Pipeline:
     # What a run has made
     # ------------------------------------------------------------------------------------------------------------------
 
-    def noted(self, given: PreparedBatch) -> PreparedBatch:
-        """Returns a batch with how many of its rows nothing reads, and how many changes the others are."""
+    def note(self, given: PreparedBatch) -> None:
+        """Notes in a batch how many of its rows nothing reads, and how many changes the others are."""
         filtered, counted, words = dict[str, int](), dict[str, int](), self._words
         for one in given.unscanned:
             at = kernels.R_SOURCE0 + of.READ * self._place[one.name]
             counted[one.name] = words[at + of.R_EVENTS]
             if dropped := words[at + of.R_GIVEN] - words[at + of.R_OTHERS] - words[at + of.R_ROWS]:
                 filtered[one.name] = dropped
-        return replace(given, filtered=filtered, counted=counted)
+        given.filtered, given.counted = filtered, counted
 
     def nets(self) -> dict[str, Zset]:
         """Returns the net of each relation of which there were rows."""
@@ -206,7 +207,7 @@ class Pipeline:
         return found
 
     def handed_over(self, given: PreparedBatch, asked: int) -> PreparedBatch:
-        """Returns a batch that was ``noted`` for those who go on with it, from where the call has stopped."""
+        """Returns a batch, as ``note`` leaves it, for those who go on with it, from where the call has stopped."""
         nets, step = self.nets(), self._words[kernels.R_STEP]
         if asked == kernels.GATE or (asked == kernels.KEYS and step < self._first):
             gated = {
