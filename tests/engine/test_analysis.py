@@ -60,7 +60,7 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
         (BAG, "one native call"),
         (
             "SELECT a, MIN(c) AS s FROM n JOIN m ON n.b = m.b GROUP BY a",
-            "steps: the rows of stage 0 are netted, or computed, before others read them",
+            "steps: stage 1 is neither linear nor a join nor groups",
         ),
         (
             "SELECT n.a, m.c FROM n LEFT JOIN m ON n.b = m.b",
@@ -73,7 +73,7 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
         ("SELECT a, b FROM n EXCEPT SELECT b, c FROM m", "steps: stage 0 is neither linear nor a join nor groups"),
         (
             "SELECT a, COUNT(*) AS k FROM n GROUP BY a ORDER BY k LIMIT 3",
-            "steps: stage 1 comes behind groups, or is neither linear nor a join nor groups",
+            "steps: stage 1 is neither linear nor a join nor groups",
         ),
     ],
 )

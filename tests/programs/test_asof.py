@@ -189,17 +189,25 @@ def test_other_conditions_are_refused(on: str, said: str) -> None:
 @every(
     [
         ("RIGHT JOIN quotes FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k", "in this join", "use JOIN or LEFT JOIN"),
-        ("JOIN trades FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k", "a declared key, and q has none", "declare what"),
-        ("JOIN quotes FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k AND t.at = q.at", "but one", "(k, at)"),
-        ("JOIN quotes FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k AND q.p > 1", "but one", "go to WHERE"),
+        (
+            "JOIN trades FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k",
+            "a declared key, and q has none",
+            "declare as key",
+        ),
+        ("JOIN quotes FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k AND t.at = q.at", "except the time", "(k, at)"),
+        ("JOIN quotes FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k AND q.p > 1", "except the time", "into WHERE"),
         ("JOIN quotes FOR SYSTEM_TIME AS OF q.at AS q ON t.k = q.k", "unknown table or alias q", "the query has: t"),
         ("JOIN quotes FOR SYSTEM_TIME AS OF t.day AS q ON t.k = q.k", "cannot be compared", "CAST"),
         (
             "JOIN quotes FOR SYSTEM_TIME AS OF PROCTIME() AS q ON t.k = q.k",
             "with FOR SYSTEM_TIME AS OF",
-            "as they are",
+            "the current rows",
         ),
-        ("JOIN quotes AT (TIMESTAMP => '2026-01-01') AS q ON t.k = q.k", "a table with AT is not", "as they are"),
+        (
+            "JOIN quotes AT (TIMESTAMP => '2026-01-01') AS q ON t.k = q.k",
+            "a table with AT is not supported",
+            "the current rows",
+        ),
     ]
 )
 def test_what_a_join_with_versions_needs_is_said_with_its_place(join: str, said: str, hint: str) -> None:

@@ -80,7 +80,7 @@ def test_the_fields_of_a_struct_are_columns() -> None:
         ("SELECT q.* FROM t", "unknown table or alias q"),
         ("SELECT STACK(x, 1) FROM t", "STACK is not supported"),
         ("SELECT * EXCEPT (z) FROM t", "has no column z"),
-        ("SELECT * EXCEPT (id, x, y, s) FROM t", "EXCEPT leaves no column"),
+        ("SELECT * EXCEPT (id, x, y, s) FROM t", "EXCEPT removes all columns"),
         ("SELECT STACK(3, x, y) FROM t", "STACK is not supported"),
         ("SELECT id, JSON_TUPLE(s, s) FROM t", "JSON_TUPLE is not supported"),
     ],
