@@ -35,7 +35,7 @@ _WHAT = {
     "refresh": "run for some views (--view): read the sources that they need, and no others; or for sources (--source)",
     "watch": "run again and again, with the state kept open, until Ctrl-C",
     "status": "show how the pipeline is doing, without Spark, also while another process watches it",
-    "drop": "drop views (--view) whose definitions are gone, with their tables; no source is read",
+    "drop": "drop views (--view) whose definitions were deleted, with their tables; no source is read",
     "restore": "bring sources, views and tables back to what they were after an earlier version (--to)",
     "full-refresh": "forget the state and the tables, and compute everything again",
 }
@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=POLICIES,
         default=AUTO,
         help="the policy of views that have none of their own. auto: Spark computes views anew that cannot be "
-        "maintained; incremental: they are an error; incremental_strict: a table whose history is gone is an error, "
-        "too; full: Spark computes every view anew",
+        "maintained; incremental: they are an error; incremental_strict: a table whose history was removed is an "
+        "error, too; full: Spark computes every view anew",
     )
     parser.add_argument(
         "--every", type=_seconds, default=10.0, metavar="SECONDS", help="watch: how long to wait between two runs (10)"

@@ -1,5 +1,5 @@
-"""``Maker``: makes the versions of a pipeline: of what has changed in the sources and the definitions, of the rows of
-an earlier version, or without views that are gone."""
+"""``Maker``: makes the versions of a pipeline, from changes of sources and definitions, from the rows of an earlier
+version, or by dropping views."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from crown.projects.changes import difference, unweighted, with_weights
 from crown.projects.specification import INCREMENTAL, STRICT
 from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
+from spark_jobs.pipelines.background import Background, finished, without
 from spark_jobs.pipelines.definitions.analysis import Analysis, Analyzed, active
 from spark_jobs.pipelines.definitions.project import Definition
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.delivery import Delivery
-from spark_jobs.pipelines.growing import Beside, finished, without
 from spark_jobs.pipelines.inputs.sources import arrow_of
 from spark_jobs.pipelines.reports import Report
 from spark_jobs.pipelines.state import PipelineState, versions
@@ -33,31 +33,31 @@ _NOTHING: dict[str, Any] = {
     "positions": {},
     "since": {},
     "views": {},
-    "whole": True,  # False: views that Spark computes are to come in another batch of this version
-    "behind": [],  # views that Spark computes, and that a refresh of others has left as they were
+    "whole": True,  # False: a later batch of this version has the views that Spark computes
+    "behind": [],  # views that Spark computes, and that a refresh of other views has not updated
 }
 
 
 class Maker:
-    """Makes the versions of one pipeline, and brings the places of its views up to them."""
+    """Makes the versions of one pipeline, and writes them to the places of its views."""
 
     def __init__(self, path: Path, session: Session, state: PipelineState, delivery: Delivery) -> None:
         self._path = path
         self._session = session
         self._state = state
         self._delivery = delivery
-        self._beside = Beside(delivery)
+        self._background = Background(delivery)
 
     @property
     def is_filling(self) -> bool:
-        """Returns True while views are computed beside the newest version."""
-        return bool(self._beside.names)
+        """Returns True while views are computed in the background."""
+        return bool(self._background.names)
 
     def end(self) -> None:
-        """Gives up what is computed beside the newest version."""
-        self._beside.end()
+        """Gives up the views that are computed in the background."""
+        self._background.end()
 
-    # Of what has changed
+    # From changes
     # ------------------------------------------------------------------------------------------------------------------
 
     def make(
@@ -66,39 +66,39 @@ class Maker:
         again: Callable[[], Analysis],
         database: DurableDatabase,
         forgotten: Collection[str],
-        wanted: Collection[str] | None,
+        selected: Collection[str] | None,
         report: Report,
-        beside: bool,
+        in_background: bool,
     ) -> Analysis:
-        """Makes the next version if something has changed; returns the analysis that it is of.
+        """Makes the next version if something has changed. Returns the analysis of the definitions.
 
-        ``again`` analyzes the definitions where an analysis was read from a file; ``forgotten``: views that begin anew;
-        ``wanted``: the views and sources that are brought up to date, None for all; ``beside``: new views may be
-        computed beside the others.
+        ``again`` analyzes the definitions, if the given analysis was read from a file. ``forgotten``: views that are
+        computed again from all rows. ``selected``: the views and sources to update; None for all. ``in_background``:
+        new views may be computed in the background.
         """
         note: Mapping[str, Any] = {**_NOTHING, **(database.note or {"id": uuid.uuid4().hex})}
         note = without(note, forgotten)
         version = note["version"] + 1
         with report.phase("read"):
-            rows, positions, lost = self._read(analysis, database, note["positions"], wanted, report)
+            rows, positions, lost = self._read(analysis, database, note["positions"], selected, report)
         before, full = note, analysis
         filled: Mapping[str, int] = {}
-        if beside:
-            analysis, note, filled = self._beside.shown(full, database, note, again)
+        if in_background:
+            analysis, note, filled = self._background.next_views(full, database, note, again)
         adopted = note is not before
         views = {v.definition.name: v.digest for v in analysis.views}
         if views != note["views"] and any(view.relation is None for view in analysis.views):
             with report.phase("analyze"):
-                full = analysis = again()  # the state is older than what was written down of it
+                full = analysis = again()  # the state is older than the stored analysis
             views = {v.definition.name: v.digest for v in analysis.views}
-        since = self._delivery.since(analysis, note, version, self._beside.names)
-        computed, behind = _to_compute(analysis, note, wanted)
+        since = self._delivery.since(analysis, note, version, self._background.names)
+        computed, behind = _to_compute(analysis, note, selected)
         late = any(view.definition.name in note["behind"] for view in computed) or not note["whole"]
         late = late or lost  # a version has the position, so that the next run need not read the table whole again
         if not (rows or late) and views == before["views"] and since == before["since"]:
             report.version = note["version"]
-            if not beside:
-                self._shorten(database, report, False, beside)
+            if not in_background:
+                self._shorten(database, report, False, in_background)
             return full
         report.version = version
         with report.phase("apply"):
@@ -111,14 +111,15 @@ class Maker:
                 whole = name == computed[-1].definition.name
                 batches.append({name: delta})
                 deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
-        self._beside.follow(version, batches)
+        self._background.follow(version, batches)
         self._deliver(database, note, deltas, report)
         for name, count in filled.items():
             inserted, deleted = report.changed[name]
             report.changed[name] = count + inserted - deleted, 0
         report.begun = [name for name, digest in views.items() if before["views"].get(name) != digest]
         changed = bool(report.begun) or len(views) < len(before["views"])
-        self._shorten(database, report, changed and not adopted, beside)  # the others would wait for the snapshot
+        now = changed and not adopted  # after an adoption, the other views would wait for the snapshot
+        self._shorten(database, report, now, in_background)
         return full
 
     def _read(
@@ -126,14 +127,15 @@ class Maker:
         analysis: Analysis,
         database: DurableDatabase,
         positions: Mapping[str, Any],
-        wanted: Collection[str] | None,
+        selected: Collection[str] | None,
         report: Report,
     ) -> tuple[dict[str, pa.Table], dict[str, Any], bool]:
-        """Returns the changes of the sources, the positions behind them, and whether the history of one was lost.
-        Those that are static or not ``wanted`` are passed over, unless they have never been read."""
+        """Returns the changes of the sources, their new positions, and whether the history of a source was lost.
+
+        Skips sources that are static or not ``selected``, unless they have never been read."""
         rows, after, lost = {}, dict(positions), False
         for name, source in analysis.sources.items():
-            if name in positions and (source.static or (wanted is not None and name not in wanted)):
+            if name in positions and (source.static or (selected is not None and name not in selected)):
                 continue
             known = partial(database.table, source.table.name)
             found = source.changes(positions.get(name), known)
@@ -141,7 +143,7 @@ class Maker:
             strict = analysis.strict(name) if found.lost else None
             if strict is not None:
                 raise SourceError(
-                    f"source {name}: the versions that were not read yet are gone, and the policy of the view {strict} "
+                    f"source {name}: versions that were not read yet were removed, and the policy of the view {strict} "
                     f"is {STRICT}: run once under the policy {INCREMENTAL}, which compares the whole table"
                 )
             report.read[name] = found.rows.num_rows, found.how
@@ -153,7 +155,7 @@ class Maker:
     def _computed(
         self, analysis: Analysis, database: DurableDatabase, views: list[Analyzed], report: Report
     ) -> Iterator[tuple[str, pa.Table]]:
-        """Yields the changes of the views that Spark computes, each behind what it reads."""
+        """Yields the changes of the views that Spark computes. Each view follows the views that it reads."""
         if not views:
             return
         live = clone(self._session.spark)
@@ -176,7 +178,7 @@ class Maker:
             if name.lower() in needed:
                 live.createDataFrame(rows).createOrReplaceTempView(name)
 
-    # Of what the state has
+    # From the state
     # ------------------------------------------------------------------------------------------------------------------
 
     def restore(self, version: int) -> Report:
@@ -186,7 +188,7 @@ class Maker:
             known = versions(database.history())
             if version not in known:
                 raise SourceError(
-                    f"version {version} cannot be restored: the state goes back to these versions: "
+                    f"version {version} cannot be restored: the state keeps these versions: "
                     f"{', '.join(map(str, sorted(known)))}. Give one of them; with a larger keep, more are kept from "
                     "then on"
                 )
@@ -210,7 +212,7 @@ class Maker:
     def drop(self, views: Sequence[str], definitions: Sequence[Definition]) -> Report:
         """Makes a version without views; see ``Pipeline.drop``."""
         if not views:
-            raise SourceError("drop takes the names of views whose definitions are gone")
+            raise SourceError("drop needs names of views: name views whose definitions were deleted")
         defined = {definition.name.lower(): definition.place for definition in definitions}
         for name in views:
             if name.lower() in defined:
@@ -226,13 +228,13 @@ class Maker:
                 raise SourceError(f"the state has no view called {strange}; it has: {', '.join(known.values())}")
 
         with self._opened("there is no view to drop", demand) as (database, report):
-            note, wanted = database.note, {name.lower() for name in views}
-            gone = {name for name in note["views"] if name.lower() in wanted}
+            note, selected = database.note, {name.lower() for name in views}
+            dropped = {name for name in note["views"] if name.lower() in selected}
             report.version = note["version"] + 1
-            kept = {part: {n: of for n, of in note[part].items() if n not in gone} for part in ("views", "since")}
+            kept = {part: {n: of for n, of in note[part].items() if n not in dropped} for part in ("views", "since")}
             note = {**note, **kept, "version": report.version}
             with report.phase("apply"):
-                database.define({}, drop=[name for name in reversed(database.views) if name in gone])
+                database.define({}, drop=[name for name in reversed(database.views) if name in dropped])
                 deltas = database.apply({}, note=note)
             self._deliver(database, note, [deltas], report)
         return report
@@ -241,9 +243,9 @@ class Maker:
     def _opened(
         self, lacking: str, demand: Callable[[DurableDatabase], None]
     ) -> Iterator[tuple[DurableDatabase, Report]]:
-        """Opens the state for a version of what it has, and writes down how that ended.
+        """Opens the state to make a version without reading sources, and records the outcome.
 
-        ``demand`` raises for arguments that the state does not have: that is no failure of the pipeline.
+        ``demand`` raises for arguments that the state does not have, which is no failure of the pipeline.
         """
         begun, report, record = time.monotonic(), Report(), Record(self._path)
         never = SourceError(f"{lacking}: this pipeline has not run yet")
@@ -269,8 +271,8 @@ class Maker:
     def finish(
         self, database: DurableDatabase, redone: list[dict[str, pa.Table]], forgotten: Collection[str] = ()
     ) -> None:
-        """Makes the version of views that a run had adopted, and brings the places of a version that it left undone up
-        to it, but for views that begin anew."""
+        """Finishes an interrupted run: makes the version of the views that it adopted, and writes its version to the
+        places, except for ``forgotten`` views, which are computed again."""
         adopted = finished(database)
         redone = redone if adopted is None else [*redone, adopted]
         note = database.note
@@ -286,14 +288,14 @@ class Maker:
         deltas: list[dict[str, pa.Table]],
         report: Report,
     ) -> None:
-        """Brings the places of all views to a version, and reports what they took."""
+        """Writes a version to the places of all views, and reports the counts of rows."""
         with report.phase("write"):
             report.changed = self._delivery.deliver(database, note, deltas)
             self._commit(database)
 
     def _commit(self, database: DurableDatabase) -> None:
-        """Notes that all places are up to the version of the state; deletes the tables of views that are gone."""
-        self._delivery.forget(database.note, self._beside.note)
+        """Records that all places have the version of the state, and deletes the tables of dropped views."""
+        self._delivery.forget(database.note, self._background.note)
         self._state.commit(database.note["version"], database.batches)
 
     def _shorten(self, database: DurableDatabase, report: Report, now: bool, stays: bool) -> None:
@@ -302,16 +304,16 @@ class Maker:
 
 
 def _to_compute(
-    analysis: Analysis, note: Mapping[str, Any], wanted: Collection[str] | None
+    analysis: Analysis, note: Mapping[str, Any], selected: Collection[str] | None
 ) -> tuple[list[Analyzed], list[str]]:
-    """Returns the views that Spark computes for the next version, and the names of those that it leaves as they are:
-    they are not ``wanted``, and have rows."""
+    """Returns the views that Spark computes for the next version, and the names of those that it does not update: they
+    are not ``selected``, and have rows."""
     computed, behind = [], []
     for view in analysis.views:
         name = view.definition.name
         if view.refused is None:
             continue
-        if wanted is None or name.lower() in wanted or note["views"].get(name) != view.digest:
+        if selected is None or name.lower() in selected or note["views"].get(name) != view.digest:
             computed.append(view)
         else:
             behind.append(name)
@@ -319,7 +321,7 @@ def _to_compute(
 
 
 def _register(analysis: Analysis, database: DurableDatabase, note: Mapping[str, Any]) -> None:
-    """Drops the views that are gone or changed, and registers those that are new."""
+    """Drops the views that were deleted or changed, and registers those that are new or changed."""
     digests = {v.definition.name: v.digest for v in analysis.views}
     stale = [name for name in reversed(database.views) if digests.get(name) != note["views"].get(name)]
     kept = set(database.views).difference(stale)

@@ -203,7 +203,7 @@ class Pipeline:
         return self._run(only=views, sources=sources)
 
     def drop(self, *views: str) -> Report:
-        """Drops views whose definitions are gone, with their own tables; other places keep their rows. No source is
+        """Drops views whose definitions were deleted, with their own tables; other places keep their rows. No source is
         read.
 
         Raises SourceError for a view that is still defined or is not in the state, and PlanError for one that another
@@ -277,7 +277,7 @@ class Pipeline:
                     analysis = self._analysis() if fresh else self._current()
                     schema = self._tables(analysis)
             forgotten = analysis.with_readers(anew)
-            wanted = analysis.with_read(only, sources) if only or sources else None
+            selected = analysis.with_read(only, sources) if only or sources else None
             analysis = analysis.reading(sources)
             alone.enter_context(self._state.alone())  # where another process has it, no run of it has failed
             if fresh:
@@ -291,7 +291,7 @@ class Pipeline:
                     while database.tables == tuple(schema.values()):
                         with self._record.failures():
                             analysis = self._maker.make(
-                                analysis, self._analysis, database, forgotten, wanted, report, every is not None
+                                analysis, self._analysis, database, forgotten, selected, report, every is not None
                             )
                             remember(self._session, analysis, self._texts, self._state.analysis)
                             report.seconds = time.monotonic() - begun

@@ -29,12 +29,12 @@ _LOOKS = 3
 
 
 class PipelineState:
-    """The folder ``crown`` of a pipeline: the database, and up to which version the tables of the views are."""
+    """The folder ``crown`` of a pipeline: the database, and the version that the tables of the views have."""
 
     def __init__(self, path: Path, keep: int, verify: bool = False) -> None:
         self._path = path
         self._folder = path / "crown"
-        self._gone = path / "crown.gone"
+        self._removed = path / "crown.gone"
         self._fresh, self._old = self._folder / "state.new", self._folder / "state.old"
         self._keep = keep
         self._verify = verify
@@ -42,7 +42,7 @@ class PipelineState:
 
     @property
     def analysis(self) -> Path:
-        """Returns the file in which the analysis of the views is written down."""
+        """Returns the file that stores the analysis of the views."""
         return self._folder / "analysis.json"
 
     @contextmanager
@@ -62,32 +62,32 @@ class PipelineState:
             lock.release()
 
     def current(self) -> Path | None:
-        """Returns the folder of the database; None before the first run. What a run that died has begun to delete, or
-        to put in its place, is finished first."""
+        """Returns the folder of the database; None before the first run. First finishes a deletion or a replacement
+        that a dead process left unfinished."""
         found = self._folder / "state"
         if not found.exists() and self._old.exists():
             self._fresh.rename(found)
-        for gone in (self._old, self._gone):
-            shutil.rmtree(gone, ignore_errors=True)
+        for folder in (self._old, self._removed):
+            shutil.rmtree(folder, ignore_errors=True)
         return found if (found / "meta.json").exists() else None
 
     def forget(self) -> None:
-        """Deletes the state, in one step: a state without some of its files is none that can be gone on with."""
+        """Deletes the state in one step, because a state with some of its files missing cannot be used."""
         self.current()
         if self._folder.exists():
-            self._folder.rename(self._gone)
-        shutil.rmtree(self._gone, ignore_errors=True)
+            self._folder.rename(self._removed)
+        shutil.rmtree(self._removed, ignore_errors=True)
 
     def committed(self) -> int:
-        """Returns up to which version all tables are."""
+        """Returns the version that all tables have."""
         return self._read()[0]
 
     def commit(self, version: int, batches: int) -> None:
-        """Notes that all tables are up to a version, which ends with that batch of the database."""
+        """Records that all tables have a version, which ends with this batch of the database."""
         self._write({"version": version, "batches": batches, "replayed": self._replayed})
 
     def shorten(self, database: DurableDatabase, now: bool, stays: bool) -> None:
-        """Writes a snapshot if one is wanted ``now``, or where to replay the log has cost as much as that.
+        """Writes a snapshot ``now``, or when replaying the log has cost as much as a snapshot.
 
         ``stays``: the database stays open, and the log is replayed only after the process has died.
         """

@@ -97,7 +97,7 @@ def test_a_version_that_cannot_be_restored_is_said(spark, tmp_path: Path) -> Non
     made.source("r", lambda: spark.range(3))
     made.view("v", "SELECT id % 2 AS k, COUNT(*) AS n FROM r GROUP BY id % 2")
     made.run()
-    with pytest.raises(SourceError, match="version 7 cannot be restored: the state goes back to these versions: 1"):
+    with pytest.raises(SourceError, match="version 7 cannot be restored: the state keeps these versions: 1"):
         made.restore(7)
     with pytest.raises(crown.CrownError, match="keep must be a whole number"):
         crown.spark.pipeline(spark, tmp_path / "other", keep=-1)

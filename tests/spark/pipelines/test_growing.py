@@ -18,8 +18,8 @@ from crown.databases import Database
 from crown.durable.database import DurableDatabase
 from crown.errors import CrownError
 from crown.programs.database_engine import DatabaseEngine
+from spark_jobs.pipelines.background import BackgroundBuild
 from spark_jobs.pipelines.delivery import Delivery
-from spark_jobs.pipelines.growing import Growing
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.reports import Report
 
@@ -144,7 +144,7 @@ def test_readers_have_the_old_view_until_the_changed_one_is_filled(orders: Order
 def test_a_process_that_ends_before_the_tables_are_swapped_is_followed_by_one_with_either_definition(
     orders: Orders, step: str, again: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adopt, filled, ended = Database.adopt, Growing._deliver, Event()
+    adopt, filled, ended = Database.adopt, BackgroundBuild._deliver, Event()
 
     def to_the_end() -> None:
         with closing(orders.pipeline(CHANGED).watch(0.0)) as rounds:
@@ -164,7 +164,7 @@ def test_a_process_that_ends_before_the_tables_are_swapped_is_followed_by_one_wi
 
     with monkeypatch.context() as patch:
         home, name = {
-            "fill": (Growing, "_deliver"),
+            "fill": (BackgroundBuild, "_deliver"),
             "adopt": (Database, "adopt"),
             "deliver": (Delivery, "_replace"),
             "rename": (Delivery, "_replace"),
@@ -203,7 +203,7 @@ def test_a_swap_that_dies_is_finished_without_filling_the_views_again(
     def refused(*args: object, **more: object) -> None:
         raise AssertionError("the views are filled again")
 
-    monkeypatch.setattr(Growing, "__init__", refused)
+    monkeypatch.setattr(BackgroundBuild, "__init__", refused)
     pipeline, text = orders.pipeline(CHANGED), CHANGED["totals"]
     wanted = {"totals": text, "large": f"SELECT s FROM ({text}) WHERE k > 20"}
     if how == "restore":
@@ -342,13 +342,13 @@ def test_a_view_that_changes_while_others_are_computed_is_the_new_one(
     orders: Orders, gate: Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a definition in Python returns may change at any time. What is computed beside is given up then."""
-    least, end = [0], Growing.end
+    least, end = [0], BackgroundBuild.end
 
-    def ending(self: Growing) -> None:
+    def ending(self: BackgroundBuild) -> None:
         gate.set()
         end(self)
 
-    monkeypatch.setattr(Growing, "end", ending)
+    monkeypatch.setattr(BackgroundBuild, "end", ending)
     made = orders.pipeline(TOTALS)
     made.view("some", lambda: SparkSession.active().table("orders").where(f"k > {least[0]}"))
     made.run()

@@ -137,7 +137,7 @@ def test_a_view_is_dropped_when_its_definition_is_gone(two: Two, monkeypatch: py
         two.pipeline({"of_r": VIEWS["of_r"], "both": VIEWS["both"]}).drop("of_s")
     with pytest.raises(SourceError, match="the state has no view called nothing; it has: of_r, of_s, both, bits"):
         two.pipeline(few).drop("nothing")
-    with pytest.raises(SourceError, match="drop takes the names of views"):
+    with pytest.raises(SourceError, match="drop needs names of views"):
         two.pipeline(few).drop()
     monkeypatch.setattr(Maker, "make", None)  # no source is read
     report = two.pipeline(few).drop("BOTH", "bits")
@@ -210,7 +210,7 @@ def test_a_strict_policy_refuses_a_table_whose_history_is_gone(two: Two) -> None
     strict = {"both": "incremental_strict"}
     with pytest.raises(
         SourceError,
-        match="source s: the versions that were not read yet are gone, and the policy of the view both is "
+        match="source s: versions that were not read yet were removed, and the policy of the view both is "
         "incremental_strict: run once under the policy incremental",
     ):
         two.pipeline(policies=strict).run()

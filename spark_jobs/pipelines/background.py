@@ -1,10 +1,10 @@
-"""``Growing``: views that are added to a pipeline while it runs, or changed, computed beside it.
+"""``BackgroundBuild``: computes views that are added or changed while a pipeline runs, in a thread of their own.
 
-A fork of the database registers them in a thread of its own, writes all their rows into tables aside, and then
-follows the pipeline, version by version. When it has caught up, the pipeline goes on with the fork, and the tables take
-the places of those of the views that were changed. Until then no version has these views, and those that were changed
-are what they were. So a process that dies begins with them anew, unless the pipeline has gone on with the fork: then
-the next process makes the version.
+A fork of the database registers the views in the thread, writes all their rows into new tables, and then applies each
+version of the pipeline. When the fork has caught up, the pipeline adopts it, and the new tables replace those of the
+changed views. Until then no version has the added views, and the changed views keep their old definitions. If the
+process dies before the adoption, the next process starts the build again; if it dies after, the next process makes the
+version.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from spark_jobs.pipelines.definitions.analysis import Analysis, Analyzed
 from spark_jobs.pipelines.delivery import OWN, Delivery
 
 _ADOPTED = "adopted"
-"""In the note of a database that goes on with a fork: what the next version says of its views."""
+"""The field of the note of a database that has adopted a fork: the entries of its views in the next version."""
 Batches = list[dict[str, pa.Table]]
 """The batches that make a version."""
 
 
-class Growing:
-    """Views that are computed beside a pipeline, from the version that it has."""
+class BackgroundBuild:
+    """Views that are computed in the background, from the pipeline's newest version on."""
 
     def __init__(
         self, database: DurableDatabase, note: Mapping[str, Any], views: tuple[Analyzed, ...], delivery: Delivery
@@ -44,24 +44,24 @@ class Growing:
         self._given: SimpleQueue[tuple[int, Batches] | None] = SimpleQueue()
         self._given_up = Event()
         self._error: Exception | None = None
-        self._fork = database.fork(check=partial(_go_on, self._given_up))
-        self._thread = Thread(target=self._run, args=(note["version"],), name="crown-growing", daemon=True)
+        self._fork = database.fork(check=partial(_check_given_up, self._given_up))
+        self._thread = Thread(target=self._run, args=(note["version"],), name="crown-background", daemon=True)
         self._thread.start()
 
     def follow(self, version: int, batches: Batches) -> None:
-        """Has the views take a version of the pipeline."""
+        """Queues a version of the pipeline, which the thread applies to the views."""
         self._given.put((version, batches))
 
     def caught_up(self, version: int) -> bool:
-        """Returns True if the views are up to a version. Raises what has stopped them."""
+        """Returns True if the views have this version. Raises the error that ended the thread, if any."""
         if self._error is not None:
             raise self._error
         return self._version == version
 
     def adopted(self, database: DurableDatabase, note: Mapping[str, Any]) -> dict[str, Any]:
-        """Has the database go on with the fork; returns the note with the views.
+        """Replaces the database with the fork; returns the note with the views.
 
-        That the next version has them is in the log with the fork: see ``finished``.
+        The log stores with the fork that the next version has the views: see ``finished``.
         """
         self._join()
         found = {"views": {**note["views"], **self.digests}, "since": {**note["since"], **self.note["since"]}}
@@ -69,7 +69,7 @@ class Growing:
         return {**note, **found}
 
     def end(self) -> None:
-        """Gives up: ends the thread where it can be stopped."""
+        """Gives up the build, and waits until the thread has stopped."""
         self._given_up.set()
         self._join()
 
@@ -81,8 +81,8 @@ class Growing:
         try:
             self._fork.define(self._relations, drop=self._changed)
             self._deliver(version, [])
-            if not self._changed:  # a process that opens it before it is adopted would have the changed views
-                self._fork.snapshot()  # while the others go on: one that opens the state later need not fill them
+            if not self._changed:  # otherwise a process that opens it before the adoption would have the changed views
+                self._fork.snapshot()  # so that a process that opens the state later need not fill the views
             while (given := self._given.get()) is not None:
                 version, batches = given
                 self._deliver(version, [{**rows, **self._fork.apply(rows)} for rows in batches])
@@ -92,8 +92,8 @@ class Growing:
             self._error = error
 
     def _deliver(self, version: int, deltas: Batches) -> None:
-        """Brings the tables of the views to a version; the first one has all of their rows."""
-        _go_on(self._given_up)
+        """Brings the tables of the views to a version. The first call writes all rows."""
+        _check_given_up(self._given_up)
         note = {**self.note, "version": version}
         for name, (inserted, deleted) in self._delivery.deliver(self._fork, note, deltas, True).items():
             self.rows[name] += inserted - deleted
@@ -101,73 +101,75 @@ class Growing:
 
 
 class _GivenUpError(Exception):
-    """What is computed is not wanted any more."""
+    """The build was given up."""
 
 
-def _go_on(given_up: Event) -> None:
+def _check_given_up(given_up: Event) -> None:
     if given_up.is_set():
         raise _GivenUpError
 
 
-class Beside:
-    """The views that a pipeline is computing beside the others: none, or those of one ``Growing``."""
+class Background:
+    """The views that a pipeline is computing in the background: none, or those of one ``BackgroundBuild``."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
-        self._growing: Growing | None = None
+        self._build: BackgroundBuild | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Returns the views that are computed now."""
-        return () if self._growing is None else tuple(self._growing.digests)
+        """Returns the names of the views that are being computed."""
+        return () if self._build is None else tuple(self._build.digests)
 
     @property
     def note(self) -> Mapping[str, Any]:
-        """Returns what the note of a version would say of them."""
-        return {"since": {}, "views": {}} if self._growing is None else self._growing.note
+        """Returns the entries of these views in the note of a version."""
+        return {"since": {}, "views": {}} if self._build is None else self._build.note
 
-    def shown(
+    def next_views(
         self, analysis: Analysis, database: DurableDatabase, note: Mapping[str, Any], again: Callable[[], Analysis]
     ) -> tuple[Analysis, Mapping[str, Any], Mapping[str, int]]:
-        """Returns the views that the next version has, the note that it goes on from, and the rows of the tables that
-        it takes over: those that are computed beside are as they were, until they have caught up. ``note``: that of the
-        newest version; ``again`` analyzes the views where an analysis was read from a file.
+        """Starts, continues or adopts a build. Returns the views of the next version, the note that it is based on, and
+        the row counts of the adopted tables.
+
+        The next version has the old definitions of views whose build has not caught up. ``note``: that of the newest
+        version. ``again`` analyzes the definitions, if the given analysis was read from a file.
         """
-        if self._growing is None and _apart(analysis, database, note):
+        if self._build is None and _fits_background(analysis, database, note):
             full = again() if any(view.relation is None for view in analysis.views) else analysis
             added = tuple(view for view in full.views if _is_new(view, note))
             unknown = [name for name in reversed(database.views) if name not in note["views"]]
-            database.define({}, drop=unknown)  # a process that died had registered them, and no version has them
-            self._growing = Growing(database, note, added, self._delivery)
-        growing = self._growing
-        if growing is None:
+            database.define({}, drop=unknown)  # a process that died registered them, and no version has them
+            self._build = BackgroundBuild(database, note, added, self._delivery)
+        build = self._build
+        if build is None:
             return analysis, note, {}
-        expected = {**note["views"], **growing.digests}
+        expected = {**note["views"], **build.digests}
         found = {view.definition.name: view.digest for view in analysis.views}
         if any(found.get(name) != digest for name, digest in expected.items()):
-            self.end()  # another definition by now
+            self.end()  # a definition has changed since
             return analysis, note, {}
-        if not growing.caught_up(note["version"]):
+        if not build.caught_up(note["version"]):
             return analysis.at(note["views"]), note, {}
-        self._growing = None
-        note = growing.adopted(database, note)
-        return analysis.at(note["views"]), note, growing.rows  # views that came since have their turn next
+        self._build = None
+        note = build.adopted(database, note)
+        return analysis.at(note["views"]), note, build.rows  # views that were added since are built next
 
     def follow(self, version: int, batches: Batches) -> None:
-        """Has the views take a version of the pipeline."""
-        if self._growing is not None:
-            self._growing.follow(version, batches)
+        """Queues a version of the pipeline for the build, if there is one."""
+        if self._build is not None:
+            self._build.follow(version, batches)
 
     def end(self) -> None:
-        """Gives up what is computed."""
-        if self._growing is not None:
-            self._growing.end()
-            self._growing = None
+        """Gives up the build, if there is one."""
+        if self._build is not None:
+            self._build.end()
+            self._build = None
 
 
 def finished(database: DurableDatabase) -> dict[str, pa.Table] | None:
-    """Makes the version of views that a process has adopted before it died; returns its deltas, None if there are no
-    such views. Their tables are filled aside, up to the version before."""
+    """Makes the version of views that a process adopted before it died. Returns its deltas, or None if there are no
+    such views. Their tables already have the version before."""
     note = dict(database.note or {})
     found = note.pop(_ADOPTED, None)
     if found is None:
@@ -176,14 +178,16 @@ def finished(database: DurableDatabase) -> dict[str, pa.Table] | None:
 
 
 def without(note: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Returns the note of a version whose views of these names are another ones in the state: if the process dies
-    before the next version, they begin anew, whatever their definitions are then."""
+    """Returns the note without the digests of these views, which the state has with other definitions. If the process
+    dies before the next version, the views are computed again, also with unchanged definitions."""
     return {**note, "views": {name: digest for name, digest in note["views"].items() if name not in names}}
 
 
-def _apart(analysis: Analysis, database: DurableDatabase, note: Mapping[str, Any]) -> bool:
-    """Returns True if there are new or changed views, all of them can be maintained and need no other place than their
-    own tables, and none was dropped since the last version, whose views the database has."""
+def _fits_background(analysis: Analysis, database: DurableDatabase, note: Mapping[str, Any]) -> bool:
+    """Returns True if there are new or changed views that can be built in the background.
+
+    All of them must be maintainable and be written only to their own tables. No view may have been dropped since the
+    last version, and the database must have the views of that version."""
     kept = {view.definition.name for view in analysis.views if view.refused is None}.intersection(note["views"])
     if not (note["version"] and note["whole"] and kept <= set(database.views)):
         return False
