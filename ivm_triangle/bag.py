@@ -18,7 +18,7 @@ import numpy as np
 
 from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table, handles_of_table
 from crown.errors import SnapshotError
-from crown.kernels.arena import H_BUDGET, H_LIVE, H_TOP
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_TOP
 from crown.store.zset import Zset
 from ivm_triangle import invariants
 from ivm_triangle.kernels.enumeration.stream import (

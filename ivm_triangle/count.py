@@ -10,7 +10,7 @@ import numpy as np
 from crown.bags.counts import CountSpec
 from crown.bags.protocol import BagError, column_of_table
 from crown.errors import ChangeError
-from crown.kernels.arena import H_LIVE
+from crown.kernels.memory.arena import H_LIVE
 from crown.store.zset import Zset
 from ivm_triangle.bag import Shape
 from ivm_triangle.errors import TriangleError

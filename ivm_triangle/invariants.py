@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from crown.kernels.arena import H_LIVE, T_CAPACITY, T_COUNT, T_SLOTS, class_words, size_class
-from crown.kernels.tables import LOW32, home_of, table_at
+from crown.kernels.memory.arena import H_LIVE, T_CAPACITY, T_COUNT, T_SLOTS, class_words, size_class
+from crown.kernels.memory.tables import LOW32, home_of, table_at
 from ivm_triangle.contents import Contents, IndexedSet, Node
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.state.views import listing_at

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from crown.errors import CrownError, SnapshotError
 from crown.guards.arguments import Size, path_of, size_of
-from crown.kernels.arena import H_MAGIC, H_TOP, MAGIC
+from crown.kernels.memory.arena import H_MAGIC, H_TOP, MAGIC
 from crown.store import words_file
 from crown.store.memory import ADDRESSABLE, reserve
 from ivm_triangle.encode import Domain

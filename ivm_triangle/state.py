@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from crown.errors import MemoryBudgetError, SnapshotError, UnusableStateError
-from crown.kernels.arena import H_BUDGET, H_LIMIT, H_LIVE, H_MAGIC, H_OPEN, H_PLAN0, H_TOP, is_arena
+from crown.kernels.memory.arena import H_BUDGET, H_LIMIT, H_LIVE, H_MAGIC, H_OPEN, H_PLAN0, H_TOP, is_arena
 from crown.store.budget import Budget
 from crown.store.memory import ADDRESSABLE, reserve
 from ivm_triangle.errors import TriangleError

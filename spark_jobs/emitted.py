@@ -24,9 +24,8 @@ from plans.schema import CHANGE_TYPE, ROW_KIND, UNTIL
 from plans.search.cells.shares import Grid
 from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
-from spark_jobs.ingest.months import in_arrow
 from spark_jobs.ingest.names import quoted
-from spark_jobs.ingest.types import spark_type
+from spark_jobs.ingest.types import in_arrow, spark_type
 from spark_jobs.session import quietly
 
 

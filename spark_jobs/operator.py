@@ -36,9 +36,7 @@ from plans.time.clock import CLOCK
 from plans.time.windows import Window
 from spark_jobs import cluster, holding
 from spark_jobs import scratch as scratch_space
-from spark_jobs.catalyst import relation_of
-from spark_jobs.cell.limits import NONE
-from spark_jobs.cell.spill import demand_disk
+from spark_jobs.cell.spill import NONE, demand_disk
 from spark_jobs.dispatch.chain import applied, strides, written
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.dispatch.keys import strides_by_key
@@ -53,7 +51,8 @@ from spark_jobs.log.history import reconcile
 from spark_jobs.log.meta import check_meta, read_meta
 from spark_jobs.log.state_location import QUARANTINES, TABLES, Whereabouts
 from spark_jobs.options import Options, StreamOptions
-from spark_jobs.same_query import kept
+from spark_jobs.queries.catalyst import relation_of
+from spark_jobs.queries.same_query import kept
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at, ready
 from spark_jobs.tables.deltas.parts import Parts

@@ -15,7 +15,7 @@ from crown.changes import FORMATS, WEIGHTS
 from crown.guards.arguments import Size, number_of
 from crown.options import CheckOptions, Checks, Keywords, Planning, PlanningOptions
 from plans.schema import Schema
-from spark_jobs.cell.limits import Limits
+from spark_jobs.cell.spill import Limits
 from spark_jobs.dispatch.placement import AUTO, PLACEMENTS
 from spark_jobs.errors import SparkJobError
 from spark_jobs.log.state_location import Whereabouts, located

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from crown.errors import MemoryBudgetError, SnapshotError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from tests.campaign import first_seed
 from tests.campaign import rounds as rounds_of
 from tests.snapshots import KINDS, contents, damaged, edited, put_together, saved, taken_apart

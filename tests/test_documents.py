@@ -23,7 +23,7 @@ def name(file: Path) -> str:
 
 def test_a_name_is_found_only_where_it_is_defined() -> None:
     assert architecture.exists("crown.programs.program.ProgramEngine.run")
-    assert architecture.exists("crown.kernels.arena.H_P_UPDATES")
+    assert architecture.exists("crown.kernels.memory.arena.H_P_UPDATES")
     assert architecture.exists("crown.kernels")
     assert not architecture.exists("crown.programs.program.ProgramEngine.walk")
     assert not architecture.exists("crown.programs.program.run")

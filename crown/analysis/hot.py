@@ -13,9 +13,9 @@ import numpy as np
 from crown.engine.kernels import layout as L
 from crown.engine.kernels.groups import node_at
 from crown.engine.state import State
-from crown.kernels import arena as A
-from crown.kernels import geometry as at
-from crown.kernels.tables import LOW32, table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory import geometry as at
+from crown.kernels.memory.tables import LOW32, table_at
 from crown.store.codec import decode
 from crown.store.display import all_shown
 

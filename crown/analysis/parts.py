@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from crown.engine.state import State
-from crown.kernels import arena as A
-from crown.kernels.geometry import table_total
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.geometry import table_total
 from crown.programs.cells.engine import Engine
 from crown.stages.joins.core import Join
 from plans.programs.stages import JoinStage, Stage

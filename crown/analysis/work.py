@@ -8,9 +8,9 @@ import numpy as np
 
 from crown.engine.state import State
 from crown.engine.statistics import tallies_of
-from crown.kernels import arena as A
-from crown.kernels.geometry import groups_table
-from crown.kernels.tables import table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.geometry import groups_table
+from crown.kernels.memory.tables import table_at
 from crown.programs.tallies import PASSED, READ
 
 

@@ -19,7 +19,7 @@ from crown.bags.kernels import layout as L
 from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table, handles_of_table
 from crown.bags.tries import LAYOUT, Trie, Tries, binding_order
 from crown.errors import MemoryBudgetError, SnapshotError
-from crown.kernels.arena import (
+from crown.kernels.memory.arena import (
     H_BUDGET,
     H_LIMIT,
     H_LIVE,
@@ -32,8 +32,8 @@ from crown.kernels.arena import (
     T_SLOTS,
     is_arena,
 )
-from crown.kernels.geometry import counted_words, counter_of, linked_group, linked_position, list_length
-from crown.kernels.tables import LOW32, table_at
+from crown.kernels.memory.geometry import counted_words, counter_of, linked_group, linked_position, list_length
+from crown.kernels.memory.tables import LOW32, table_at
 from crown.store.zset import Zset
 from plans.theory.widths import edge_covers
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from crown.errors import CrownError
-from crown.kernels.arena import T_CAPACITY, T_SLOTS
-from crown.kernels.tables import LOW32, table_at
+from crown.kernels.memory.arena import T_CAPACITY, T_SLOTS
+from crown.kernels.memory.tables import LOW32, table_at
 from crown.store.zset import Zset
 
 GROUP = "crown.bags"

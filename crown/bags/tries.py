@@ -16,7 +16,7 @@ import numpy as np
 
 from crown.bags.kernels import layout as L
 from crown.bags.protocol import BagSpec
-from crown.kernels.tables import table_at
+from crown.kernels.memory.tables import table_at
 
 LAYOUT = 2
 """The version of the records and the plan array. State of another version is rejected."""

@@ -24,7 +24,7 @@ from crown.kernels import lowered  # imported before anything is compiled, so th
 _njit: Any = numba.njit  # Numba's types omit the options that begin with an underscore or "no"
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": CHECKED}
 """References are counted where indices are checked, because pointers are arrays then, see
-``crown.kernels.pointers``.
+``crown.kernels.memory.pointers``.
 """
 _UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 

@@ -2,7 +2,7 @@
 
     lock             locked while the view is open
     meta.json        the identity of the view (``crown.durable.identity``)
-    acknowledged     the numbers of acknowledged and synced batches (``crown.durable.mark``)
+    acknowledged     the numbers of acknowledged and synced batches (``Mark``)
     n.snapshot       the view after batch n (``View.save``)
     n.log            batches n + 1, n + 2, ... (``crown.durable.segment``)
 
@@ -16,20 +16,77 @@ hide the damage.
 from __future__ import annotations
 
 import os
+import struct
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from crown.durable.files import Lock, sync
+from crown.durable.files import Lock, open_beside, sync
 from crown.durable.identity import Identity
-from crown.durable.mark import Mark
 from crown.durable.recovery import Kind, Recovered, Recovery, history, numbers, past
 from crown.durable.segment import Segment, Tables
 from crown.errors import CrownError, DamagedStateError, NotDurableError, SnapshotError
 from crown.options import Sync
 from crown.programs.snapshot import demand_whole
+
+NAME = "acknowledged"
+_NUMBERS = struct.Struct("<qq")
+
+
+class Mark:
+    """The file ``acknowledged`` of a folder, open for writing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._handle = open_beside(folder / NAME)
+
+    def read(self) -> tuple[int, int] | None:
+        """Returns the numbers of batches acknowledged and synced; None if they cannot be read."""
+        return _read(os.pread(self._handle, _NUMBERS.size + 5, 0))
+
+    def write(self, acknowledged: int, synced: int) -> None:
+        """Writes both numbers. O(1); not synced."""
+        numbers = _NUMBERS.pack(acknowledged, synced)
+        os.pwrite(self._handle, numbers + _crc(numbers), 0)
+
+    def close(self, sync: bool = True) -> None:
+        """Closes the file, after a sync if ``sync``; does nothing the second time."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            try:
+                if sync:
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+def noted(folder: Path) -> tuple[int, int] | None:
+    """Returns the mark of a folder, which another process may be writing; None if it cannot be read."""
+    for _ in range(3):  # the file may be overwritten meanwhile
+        try:
+            found = _read((folder / NAME).read_bytes())
+        except OSError:
+            return None
+        if found is not None:
+            return found
+    return None
+
+
+def _read(data: bytes) -> tuple[int, int] | None:
+    if len(data) != _NUMBERS.size + 4:
+        return None
+    numbers = data[: _NUMBERS.size]
+    if data[_NUMBERS.size :] != _crc(numbers):
+        return None
+    acknowledged, synced = _NUMBERS.unpack(numbers)
+    return acknowledged, synced
+
+
+def _crc(numbers: bytes) -> bytes:
+    return struct.pack("<I", zlib.crc32(numbers))
+
 
 E = TypeVar("E")
 

@@ -13,9 +13,8 @@ import pyarrow as pa
 from crown.durable.database import DurableDatabase
 from crown.durable.files import Lock
 from crown.durable.identity import NAME, Identity
-from crown.durable.journal import Journal
+from crown.durable.journal import Journal, Mark
 from crown.durable.kinds import DatabaseKind, ViewKind
-from crown.durable.mark import Mark
 from crown.durable.recovery import numbers
 from crown.durable.view import DurableView
 from crown.errors import CrownError, DamagedStateError, QueryChangedError

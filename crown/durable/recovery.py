@@ -1,6 +1,6 @@
 """Recovers a view from its newest complete snapshot and the batches logged since.
 
-The log is read up to the first fault, and a missing end is judged by the mark (``crown.durable.mark``):
+The log is read up to the first fault, and a missing end is judged by the mark (``crown.durable.journal``):
 
 - A batch that was never acknowledged may be dropped. So may acknowledged batches that were not yet synced according to
   ``sync=`` when the machine crashed. Both are reported (``RecoveryWarning``).

@@ -15,7 +15,7 @@ from pathlib import Path
 from crown.analysis.prometheus import BATCHES, Metric, rendered
 from crown.durable.files import holder
 from crown.durable.identity import NAME, Identity
-from crown.durable.mark import noted
+from crown.durable.journal import noted
 from crown.durable.recovery import numbers
 from crown.durable.segment import Place
 from crown.errors import DamagedStateError

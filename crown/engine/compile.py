@@ -15,8 +15,8 @@ import numpy as np
 
 from crown.engine.kernels import layout as L
 from crown.engine.payload import PayloadLayout
-from crown.kernels.arena import COUNTED, PLAIN
-from crown.kernels.geometry import (
+from crown.kernels.memory.arena import COUNTED, PLAIN
+from crown.kernels.memory.geometry import (
     IN_FIELD,
     IN_LENGTH,
     IN_WORD,
@@ -27,7 +27,7 @@ from crown.kernels.geometry import (
     rows_table,
     table_total,
 )
-from crown.kernels.tables import table_at
+from crown.kernels.memory.tables import table_at
 from crown.store.zset import Zset
 from plans.payloads.counting import summed_leaves
 from plans.plan import Node, Plan
@@ -126,7 +126,7 @@ def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
 
 
 def compile_plan(plan: Plan) -> CompiledPlan:
-    """Returns the compiled form of ``plan``. Table numbers: see ``crown.kernels.geometry``.
+    """Returns the compiled form of ``plan``. Table numbers: see ``crown.kernels.memory.geometry``.
 
     In a payload plan every delete finds its row, so leaves that are only summed do not store theirs.
 

@@ -20,7 +20,7 @@ from crown.engine.propagation import Blocks, Propagation
 from crown.engine.state import State
 from crown.engine.statistics import tallies_of
 from crown.ingest.batch import RelationChange
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.results.factorized import FactorizedHead
 from crown.results.head import OutputHead
 from crown.results.result import enumerated, factorized_batches, results_of

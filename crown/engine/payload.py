@@ -2,7 +2,7 @@
 
 Terms with the same factors below a node share a part there, so a leaf stores only parts that differ. Parts with fewer
 limbs come first; the count is the very first. A part of doubles has a word after its limbs, for its far part
-(``crown.kernels.fixed``).
+(``crown.kernels.numbers.fixed``).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from crown.engine.kernels import layout as L
-from crown.kernels.fixed import FAR_LIMBS
-from crown.kernels.geometry import link_of, payload_words
+from crown.kernels.memory.geometry import link_of, payload_words
+from crown.kernels.numbers.fixed import FAR_LIMBS
 from plans.payloads.counting import check
 from plans.payloads.payload import (
     COUNTED,

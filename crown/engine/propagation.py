@@ -32,7 +32,7 @@ from crown.engine.state import State
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import RelationChange
 from crown.ingest.masks import EVERY
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.store.memory import numbers
 from crown.store.zset import Zset
 

@@ -16,9 +16,9 @@ from crown.engine.kernels import state
 from crown.engine.kernels.padding import batches as padding_batches
 from crown.engine.kernels.warm import ensure_view_compiled
 from crown.guards.uncopyable import NotCopyable
-from crown.kernels import arena as A
-from crown.kernels.geometry import groups_table, rows_table, table_total
-from crown.kernels.tables import table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.geometry import groups_table, rows_table, table_total
+from crown.kernels.memory.tables import table_at
 from crown.store.budget import Budget
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from crown.engine.state import State
-from crown.kernels import arena as A
-from crown.kernels.geometry import T_ROWS, T_TOUCHED, groups_table, rows_table
-from crown.kernels.tables import table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.geometry import T_ROWS, T_TOUCHED, groups_table, rows_table
+from crown.kernels.memory.tables import table_at
 
 
 class Tallies(NamedTuple):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import ZERO
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.runs import fill_run
+from crown.kernels.memory.arena import ZERO
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.runs import fill_run
+from crown.kernels.memory.tables import LOW32, mix
 from crown.kernels.strings import NULL, copy_bytes, length_of, value_word
-from crown.kernels.tables import LOW32, mix
 
 WORD, HALF, BIT, PAIR, TEXT, WIDE = 0, 1, 2, 3, 4, 5
 """Forms in which Arrow stores a value: its code in 64 bits, in 32, in one, or in 128; or the dictionary's bytes for the

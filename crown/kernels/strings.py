@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import (
+from crown.kernels.jit import device, kernel
+from crown.kernels.memory.arena import (
     H_BUDGET,
     H_DICT_SWEPT,
     H_LIVE,
@@ -27,9 +28,19 @@ from crown.kernels.arena import (
     alloc,
     release,
 )
-from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import prefetch, words
-from crown.kernels.tables import LOW32, after_slot, first, home_of, insert, make_room, remove, slot_of, spread, step
+from crown.kernels.memory.pointers import prefetch, words
+from crown.kernels.memory.tables import (
+    LOW32,
+    after_slot,
+    first,
+    home_of,
+    insert,
+    make_room,
+    remove,
+    slot_of,
+    spread,
+    step,
+)
 
 NULL = -(2**63)  # the code of NULL in every domain
 MARK = 1 << 62

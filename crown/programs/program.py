@@ -23,7 +23,7 @@ from crown.errors import CrownError, SnapshotError
 from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.tables.given import Dealt
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines.made import pipeline_of
 from crown.programs.pipelines.pipeline import Pipeline

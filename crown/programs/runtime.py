@@ -27,7 +27,7 @@ from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.tables.given import Dealt
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.programs.preparer import BatchPreparer
 from crown.programs.stages import stage_of
 from crown.programs.tallies import CHANGES, PASSED, Tallies

@@ -16,7 +16,7 @@ import numpy as np
 
 from crown.errors import CrownError, FunctionError, MemoryBudgetError, SnapshotError
 from crown.guards.arguments import path_of, same_file
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.programs.cells.engine import Engine, ProgramCells
 from crown.programs.database_engine import DatabaseEngine
 from crown.programs.program import ProgramEngine

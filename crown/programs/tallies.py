@@ -8,7 +8,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from crown.kernels.arena import H_EMITTED, H_R_UPDATES, H_ROWS
+from crown.kernels.memory.arena import H_EMITTED, H_R_UPDATES, H_ROWS
 from crown.stages.joins.core import Join
 from crown.stages.joins.cyclic import CyclicCount
 from crown.stages.protocol import Stage

@@ -20,8 +20,8 @@ from crown.engine.kernels import state as kernels
 from crown.engine.kernels.enumeration import enumerate as enumeration
 from crown.engine.state import State
 from crown.errors import ConcurrentChangeError, CrownError
-from crown.kernels import arena as A
-from crown.kernels.geometry import group_numbers
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.geometry import group_numbers
 from crown.results.factorized import FactorizedHead
 from crown.results.head import OutputHead
 from crown.results.membership import code_of, free_values, row_of, where

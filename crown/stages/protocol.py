@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from crown.errors import MissingDeleteError, SnapshotError, UnusableStateError
-from crown.kernels import arena as A
-from crown.kernels.tables import new_table, table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import new_table, table_at
 from crown.stages.kernels.retained import block
 from crown.store.budget import Budget
 from crown.store.codec import named_values, uses_dictionary

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from crown.errors import ChangeError
-from crown.kernels.tables import table_at
+from crown.kernels.memory.tables import table_at
 from crown.stages.feeds import Reader
 from crown.stages.kernels.trees import tops as kernels
 from crown.stages.kernels.trees.ordered import EXACT

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from crown.errors import ChangeError
-from crown.kernels.arena import H_STEPS, T_COUNT, T_TALLIES
+from crown.kernels.memory.arena import H_STEPS, T_COUNT, T_TALLIES
 from crown.stages.kernels.groups import groups
 from crown.stages.kernels.over import partitions as kernels
 from crown.stages.kernels.over import surveys

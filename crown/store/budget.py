@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from crown.errors import MemoryBudgetError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, no_addresses, numbers
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from crown.errors import MemoryBudgetError
 from crown.kernels import strings
-from crown.kernels.arena import H_DICT_SWEPT, H_LIVE, T_COUNT
+from crown.kernels.memory.arena import H_DICT_SWEPT, H_LIVE, T_COUNT
 from crown.store.arrow_buffers import Texts
 from crown.store.budget import Budget
 from crown.store.codec import of_bytes

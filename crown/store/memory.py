@@ -26,7 +26,7 @@ from weakref import ref
 import numpy as np
 
 from crown.errors import CrownError, MemoryBudgetError, SnapshotError
-from crown.kernels.arena import H_LIMIT, MAX_WORDS
+from crown.kernels.memory.arena import H_LIMIT, MAX_WORDS
 from crown.store.pieces import Pieces, limit_of_addresses, supported, taken_addresses
 
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)

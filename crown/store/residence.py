@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.store.memory import MappedFile
 
 _PAGE = mmap.PAGESIZE

@@ -25,7 +25,8 @@ least 0, or NaN. `down`: it is at most 0, or NaN. The last four determine the si
 LIMB = 64
 FLOAT_BITS = 112
 """A *near* double is summed as an integer, in units of 2^-FLOAT_BITS: all its bits lie between this unit and 2^80. A
-sum of products of doubles also has a *far* part, for products with a factor that is not near (`crown.kernels.fixed`).
+sum of products of doubles also has a *far* part, for products with a factor that is not near
+(`crown.kernels.numbers.fixed`).
 """
 COUNT_BITS = 63
 _FLOAT_SIZE = 192

@@ -35,10 +35,9 @@ import pyarrow as pa
 from crown.errors import ChangeError, MemoryBudgetError, SnapshotError, UnusableStateError
 from crown.programs.program import ProgramEngine
 from plans.program import Program
-from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.live import Live, Place
 from spark_jobs.cell.quarantine import Refused, without
-from spark_jobs.cell.spill import bounded, demand_disk
+from spark_jobs.cell.spill import NONE, Limits, bounded, demand_disk
 from spark_jobs.errors import DamagedStateError
 from spark_jobs.log import history
 from spark_jobs.log.delta_file import Changes, Link

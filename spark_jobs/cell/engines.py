@@ -7,13 +7,25 @@ join drops rows that it does not read, because its relations are the base relati
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from crown.analysis.hot import HotKey, hottest
+from crown.analysis.parts import stages_of
 from crown.errors import SnapshotError
+from crown.ingest.tables.columns import WEIGHT
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
 from plans.program import Program
+from spark_jobs.cell import engines
+from spark_jobs.cell.kept_plan import KeptPlan
+from spark_jobs.errors import BrokenChainError, DamagedStateError
+from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog
+from spark_jobs.storage.folder import Folder
 
 
 def created(program: Program, path: Path | None, on_missing: str) -> ProgramEngine:
@@ -51,3 +63,86 @@ def loaded(source: Path, program: Program, path: Path | None, on_missing: str) -
             "or give the stream another checkpoint"
         )
     return engine, extra
+
+
+def restored(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> ProgramEngine:
+    """Returns the engine of a cell after ``batch``. O(state), and the changes since the newest snapshot before it.
+
+    ``backfill``: the folder of the operator's backfill, if there is one. Raises ``CheckpointError`` and its subclasses
+    if the state after that batch cannot be rebuilt or verified.
+    """
+    return rebuilt(log, kept, batch, backfill)[0]
+
+
+def rebuilt(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[ProgramEngine, str]:
+    """Returns the engine as ``restored`` does, and the digest with which the cell's history ends."""
+    engine, version, digest = _begun(log, kept, batch, backfill)
+    for number in log.batches():
+        if version < number <= batch:
+            link = log.read(number)
+            log.demand_next(link, version, digest)
+            for _ in engine.run(engine.prepare(link.changes), deltas=False):
+                pass
+            version, digest = number, link.digest
+    if version < 0:
+        raise BrokenChainError(
+            f"cell {log.cell} has no batch up to {batch} in {log.folder}: give a batch that the state has, or put "
+            "the files back from a copy"
+        )
+    return engine, digest
+
+
+def _begun(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[ProgramEngine, int, str]:
+    """Returns the engine from which the replay starts, its version and the digest with which its history ends."""
+    versions = [version for version in log.snapshots() if version <= batch]
+    if versions:
+        engine, digest = _loaded(log, versions[-1], kept)
+        return engine, versions[-1], digest
+    if backfill is not None:
+        owner = log.owner
+        base = CellLog(backfill / log.cell, owner.fingerprint, owner.format, owner.cut)
+        if BACKFILL in base.snapshots():
+            engine, digest = _loaded(base, BACKFILL, kept)
+            return engine, BACKFILL, digest
+    batches = log.batches()
+    if batches and log.read(batches[0]).prev != EMPTY:
+        raise BrokenChainError(
+            f"cell {log.cell} cannot go back to batch {batch}: what led there is no longer kept in {log.folder}. Read "
+            "a later batch"
+        )
+    return engines.created(kept.program, None, kept.on_missing), EMPTY, ""
+
+
+def _loaded(log: CellLog, version: int, kept: KeptPlan) -> tuple[ProgramEngine, str]:
+    source = log.snapshot_path(version)
+    try:
+        with log.snapshot(version) as path:
+            engine, extra = engines.loaded(path, kept.program, None, kept.on_missing)
+            return engine, log.demand_mark(source, extra, version)
+    except SnapshotError as error:
+        raise DamagedStateError(
+            f"cell {log.cell}: the snapshot {source} cannot be used ({error}). Put it back from a copy"
+        ) from None
+
+
+def hot_keys(engine: ProgramEngine, most: int) -> list[HotKey]:
+    """Returns the keys of the engine's joins that occur in the most rows: a change of such a key touches all its rows.
+    O(groups).
+    """
+    found = [
+        key
+        for part in stages_of(engine)
+        for state in part.states
+        for node in range(1, len(state.plan.nodes))
+        for key in hottest(state, node, most)
+    ]
+    return sorted(found, key=lambda key: (-key.parents, -key.children))[:most]
+
+
+def rows_of(engine: ProgramEngine) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of the result, each repeated as often as it occurs. O(result)."""
+    for rows in engine.results():
+        if rows.schema.names[-1:] == [WEIGHT] and rows.num_columns > len(engine.plan.output):
+            copies = np.repeat(np.arange(rows.num_rows), rows.column(rows.num_columns - 1).to_numpy())
+            rows = rows.take(pa.array(copies)).drop_columns([WEIGHT])
+        yield rows

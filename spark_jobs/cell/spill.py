@@ -1,4 +1,7 @@
-"""Keeps a cell's live engine within a memory limit: pages that are not in use are on disk only.
+"""The limits of a cell, for its state and for its memory: pages above the memory limit are on disk only.
+
+The two numbers are independent. The *budget* bounds the state, in memory or on disk: a batch that would exceed it is
+rejected. The *memory* bounds the part of the state that is in memory.
 
 While a cell works, a thread checks how much of the mapped files this process has touched, and drops pages from memory
 once that exceeds the limit (``crown.store.residence``). The kernels keep running, because they hold no Python lock.
@@ -14,8 +17,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from crown.errors import MemoryBudgetError
+from crown.guards.arguments import Size, size_of
+from crown.programs.program import ProgramEngine
 from crown.store import residence
-from crown.store.memory import mapped_in
+from crown.store.memory import ADDRESSABLE, mapped_in
 from spark_jobs.errors import CheckpointError
 
 _SECONDS = 0.02
@@ -116,3 +122,61 @@ def demand_disk(scratch: Path) -> None:
             f"the live engines in {scratch} are on a file system in memory, so nothing of them can be out of memory: "
             "give scratch= (--scratch) a folder on a disk, or leave out cell_memory= (--cell-memory)"
         )
+
+
+_LEAST_STATE = 1 << 20
+_LEAST_MEMORY = 16 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of each cell, in bytes. None: the state is bounded by the address range, the memory by the system."""
+
+    budget: int | None = None
+    memory: int | None = None
+
+    @staticmethod
+    def of(budget: Size | None, memory: Size | None, names: tuple[str, str] = ("cell_budget", "cell_memory")) -> Limits:
+        """Returns the limits that a user has given as the parameters ``names``.
+
+        Raises ``CrownError`` for a value that is not a size.
+        """
+        return Limits(
+            None if budget is None else size_of(budget, names[0], _LEAST_STATE),
+            None if memory is None else size_of(memory, names[1], _LEAST_MEMORY),
+        )
+
+    @property
+    def words(self) -> int | None:
+        """Returns the budget in words, as engines count it."""
+        return None if self.budget is None else min(self.budget // 8, ADDRESSABLE)
+
+    def refusal(self, cell: str, batch: int, engine: ProgramEngine, error: MemoryBudgetError) -> MemoryBudgetError:
+        """Returns the error for a batch that did not fit; ``error`` is the error of the engine."""
+        if engine.memory.budget.full_disk:
+            return MemoryBudgetError(f"cell {cell}, batch {batch}: {error}")
+        if engine.memory.budget.short_of_addresses:
+            return MemoryBudgetError(
+                f"cell {cell}, batch {batch}: {error}. Or cut the state into more cells before (crown state CHECKPOINT "
+                "--recell N), and start the job again"
+            )
+        has = f"cell {cell} has {_mebibytes(8 * engine.memory.budget.used)} of state"
+        if self.budget is None:
+            allowed = f"the {8 * ADDRESSABLE >> 30} GiB that a cell can have"
+            remedy = "cut the state into more cells (crown state CHECKPOINT --recell N), and start the job again"
+        else:
+            allowed = f"cell_budget={_mebibytes(self.budget)}"
+            remedy = (
+                "start the job again with more (cell_budget=, --cell-budget), or cut the state into more cells before "
+                "(crown state CHECKPOINT --recell N)"
+            )
+        return MemoryBudgetError(
+            f"{has}, and batch {batch} needs more than {allowed}: nothing of it was applied; {remedy}"
+        )
+
+
+NONE = Limits()
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / (1 << 20):,.1f} MiB"

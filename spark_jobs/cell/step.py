@@ -30,8 +30,8 @@ from spark_jobs.cell import engines, table
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.files import AHEAD, Filed, Reader
 from spark_jobs.cell.kept_plan import keep_plan
-from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.quarantine import Refused, noted
+from spark_jobs.cell.spill import NONE, Limits
 from spark_jobs.cell.warm import warm_up
 from spark_jobs.cell.worker_input import complete, read_ahead
 from spark_jobs.dispatch.envelope import CELL, Envelope, stamp

@@ -200,8 +200,8 @@ def summary(log: CellLog) -> str:
 
 def hottest_of(log: CellLog, folder: Folder, meta: dict[str, Any], most: int) -> list[HotKey]:
     """Returns the hottest keys of a cell after its newest batch. O(state), in memory."""
+    from spark_jobs.cell.engines import hot_keys, restored
     from spark_jobs.cell.kept_plan import kept_plan
-    from spark_jobs.cell.restored import hot_keys, restored
 
     backfill = folder.parent.parent / "backfill" / folder.name
     kept = kept_plan(folder, meta["fingerprint"])

@@ -29,9 +29,8 @@ from spark_jobs.dispatch.files import read_by_cells
 from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import base_relations, dispatched
 from spark_jobs.emitted import until_of
-from spark_jobs.ingest.months import in_arrow
 from spark_jobs.ingest.names import plainly_named
-from spark_jobs.ingest.types import spark_type
+from spark_jobs.ingest.types import in_arrow, spark_type
 from spark_jobs.session import quietly
 from spark_jobs.tables.deltas.parts import MANIFEST_ROW, Parts
 
@@ -211,7 +210,7 @@ def _task(step: Step, parts: Parts | None) -> Any:
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from spark_jobs.cell import step as module
-        from spark_jobs.ingest.months import numbered
+        from spark_jobs.ingest.types import numbered
 
         deltas = module.run(step, batches)
         return map(numbered, deltas) if parts is None else parts.written(deltas)

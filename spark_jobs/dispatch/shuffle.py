@@ -25,10 +25,9 @@ from spark_jobs.dispatch.envelope import BAD, CELL, FILE, MASK, TAG, WEIGHT, Env
 from spark_jobs.dispatch.placed import pushed
 from spark_jobs.dispatch.placement import pinned
 from spark_jobs.feeds.delta_files import SIGN
-from spark_jobs.ingest.months import carried_type
 from spark_jobs.ingest.rows import CheckedRows, check, made_by_cells
 from spark_jobs.ingest.text_files import FILES
-from spark_jobs.ingest.types import spark_type
+from spark_jobs.ingest.types import carried_type, spark_type
 
 _COMPARE: dict[str, Callable[[Column, Column], Column]] = {
     "eq": Column.__eq__,

@@ -26,9 +26,9 @@ from plans.files.delimited import UNREADABLE
 from plans.schema import Schema, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.debezium import enveloped
-from spark_jobs.ingest.json_lines import members, parsed_lines
 from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.sources import envelopes
+from spark_jobs.ingest.text_files import members, parsed_lines
 
 RAISE, IGNORE = "raise", "ignore"
 SOURCE = "source.table"

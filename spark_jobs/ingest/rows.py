@@ -29,9 +29,8 @@ from plans.nested import is_nested
 from plans.schema import Table
 from plans.types import decimal_parts
 from spark_jobs.errors import SourceError
-from spark_jobs.ingest.months import carried
 from spark_jobs.ingest.names import quoted
-from spark_jobs.ingest.types import spark_type, type_of_spark
+from spark_jobs.ingest.types import carried, spark_type, type_of_spark
 
 _RESERVED = -(2**63)
 _ZONELESS = r"^\s*[+-]?\d+(-\d+){0,2}([T ](\d+(:\d+){0,2}(\.\d*)?)?)?\s*$"

@@ -29,11 +29,10 @@ from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder
 from spark_jobs.ingest.conventions import DEBEZIUM
-from spark_jobs.ingest.json_lines import members, parsed_lines
 from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.rows import WEIGHT
 from spark_jobs.ingest.source_log import LOCAL
-from spark_jobs.ingest.text_files import FILES, PATH, READ, TextFiles, first_layout, head, reader
+from spark_jobs.ingest.text_files import FILES, PATH, READ, TextFiles, first_layout, head, members, parsed_lines, reader
 from spark_jobs.session import quietly
 from spark_jobs.storage.address import masked, scheme_of
 

@@ -1,5 +1,5 @@
-"""CSV and TSV on Spark: Spark lists the files of a batch, and its workers read them with the reader of the embedded
-engine.
+"""CSV, TSV and JSON lines on Spark: Spark lists the files of a batch, and its workers read CSV and TSV with the reader
+of the embedded engine.
 
 Spark's own reader silently takes an unclosed quote for the end of a value, an empty text for NULL, and bytes that are
 not UTF-8 for other characters.
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from plans.errors import FileError
 from plans.files.delimited import UNREADABLE, texts
@@ -121,3 +123,28 @@ def run(files: TextFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
         for path, logged in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             for rows in files.rows(Path(re.sub(LOCAL, "/", path))):
                 yield rows.append_column("_file", pa.array([logged] * rows.num_rows, pa.string()))
+
+
+_MEMBERS = "map<string,string>"
+_LONG = "[0-9][0-9.]{16}"
+"""Matches a number with more digits than a double has, or a text that looks like one."""
+_MORE = r"\}\s*(?:[^\s},\]]|,\s*[^\"\s])"
+"""Matches text after an object, or text that looks like it."""
+
+
+def parsed_lines(lines: DataFrame) -> DataFrame:
+    """Returns the nonempty lines, ``value``, and their members as texts in ``fields``, which is NULL if the line is not
+    exactly one JSON object.
+    """
+    value = F.col("value")
+    several = F.from_json(F.concat(F.lit("["), value, F.lit("]")), f"array<{_MEMBERS}>")
+    alone = value.rlike(_MORE) & ~F.coalesce(F.size(several) == 1, F.lit(False))
+    return lines.filter(F.trim("value") != "").withColumn("fields", F.when(~alone, members(value)))
+
+
+def members(text: Column) -> Column:
+    """Returns the members of an object as texts; NULL if the text is not an object. ``text``: a line's ``value`` or a
+    part of it. Numbers keep the digits of a decimal.
+    """
+    exact = F.try_variant_get(F.try_parse_json(text), "$", _MEMBERS)
+    return F.when(F.col("value").rlike(_LONG), exact).otherwise(F.from_json(text, _MEMBERS))

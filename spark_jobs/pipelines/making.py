@@ -16,7 +16,6 @@ import pyarrow as pa
 from crown.durable.database import DurableDatabase
 from crown.projects.changes import difference, unweighted, with_weights
 from crown.projects.specification import INCREMENTAL, STRICT
-from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.background import Background, finished, without
 from spark_jobs.pipelines.definitions.analysis import Analysis, Analyzed, active
@@ -27,6 +26,7 @@ from spark_jobs.pipelines.inputs.sources import arrow_of
 from spark_jobs.pipelines.reports import Report
 from spark_jobs.pipelines.state import PipelineState, versions
 from spark_jobs.pipelines.vitals import Record
+from spark_jobs.queries.catalyst import clone
 
 _NOTHING: dict[str, Any] = {
     "version": 0,

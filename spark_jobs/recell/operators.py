@@ -15,9 +15,9 @@ from typing import Any
 from crown.programs.program import ProgramEngine
 from plans.search.cells.exchanges import Exchange, rounds, rounds_along
 from plans.search.cells.shares import Grid
+from spark_jobs.cell.engines import rebuilt
 from spark_jobs.cell.kept_plan import NAME as PLAN
 from spark_jobs.cell.kept_plan import KeptPlan, kept_plan
-from spark_jobs.cell.restored import rebuilt
 from spark_jobs.dispatch.chain import MERGE, ExchangeStep, strides
 from spark_jobs.dispatch.keys import KEYS, by_key
 from spark_jobs.dispatch.windows import WITHIN, strides_within

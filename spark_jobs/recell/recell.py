@@ -22,8 +22,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from crown.durable.files import sync
+from spark_jobs.cell.engines import rebuilt
 from spark_jobs.cell.kept_plan import keep_plan, kept_plan
-from spark_jobs.cell.restored import rebuilt
 from spark_jobs.dispatch.chain import ExchangeStep
 from spark_jobs.errors import BrokenChainError, CheckpointError
 from spark_jobs.holding import alone

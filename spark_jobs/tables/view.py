@@ -15,8 +15,7 @@ from plans.programs.reads import functions_of
 from spark_jobs.cell.kept_plan import kept_plan
 from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.errors import CheckpointError
-from spark_jobs.ingest.months import in_arrow, numbered
-from spark_jobs.ingest.types import spark_type
+from spark_jobs.ingest.types import in_arrow, numbered, spark_type
 from spark_jobs.log.history import SparkHistory, reconcile, stream_of
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_location import Whereabouts, located
@@ -140,7 +139,7 @@ def _task(
 
 def cell_rows(place: Place, cell: int, batch_column: str | None) -> Iterator[pa.RecordBatch]:
     """Yields the rows of the result that one cell has."""
-    from spark_jobs.cell.restored import restored, rows_of
+    from spark_jobs.cell.engines import restored, rows_of
     from spark_jobs.cell.warm import warm_up
 
     kept = kept_plan(place.operator, place.meta["fingerprint"])

@@ -22,8 +22,9 @@ import pytest
 from crown.compiling import library
 from crown.compiling.build import link
 from crown.compiling.signatures import variants
-from crown.kernels import arena as A
-from crown.kernels import batches, tables
+from crown.kernels import batches
+from crown.kernels.memory import arena as A
+from crown.kernels.memory import tables
 
 ROOT = Path(__file__).parents[2]
 COMPILER = shutil.which(os.environ.get("CC", "cc"))

@@ -20,9 +20,9 @@ compiling = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing i
 ONCE = """
 import importlib
 from crown.compiling import warm
-for module in ("crown.kernels.tables", "crown.kernels.strings"):
+for module in ("crown.kernels.memory.tables", "crown.kernels.strings"):
     importlib.import_module(module)
-few = list(warm.required_variants("crown.kernels.tables", "table_at", "is_full"))
+few = list(warm.required_variants("crown.kernels.memory.tables", "table_at", "is_full"))
 few += warm.required_variants("crown.kernels.strings", "entry_words")
 print(warm.ensure_compiled(few), warm.ensure_compiled(few))
 """

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import crown
-from crown.durable.mark import NAME
+from crown.durable.journal import NAME
 from crown.durable.vitals import Watch
 from crown.errors import DamagedStateError
 

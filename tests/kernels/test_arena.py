@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from tests.kernels.wrappers import alloc, check_allocator, free_blocks, header, new_arena, until_full
 
 

@@ -8,8 +8,8 @@ from random import Random
 
 import numpy as np
 
-from crown.kernels import fixed
 from crown.kernels.jit import kernel
+from crown.kernels.numbers import fixed
 from tests.marks import every
 
 _LIMBS = 35

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crown.kernels import limbs
 from crown.kernels.jit import kernel
+from crown.kernels.numbers import limbs
 
 _MOST = 6
 _WORD = st.one_of(st.sampled_from([0, 1, -1, 2**63 - 1, -(2**63), 2**32]), st.integers(-(2**63), 2**63 - 1))

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crown.engine.kernels import layout
-from crown.kernels import arena as A
-from crown.kernels.geometry import CHILDREN, IN_WORD, WIDE, carried_base, carries_words, list_room, room_log
-from crown.kernels.tables import LOW32, table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.geometry import CHILDREN, IN_WORD, WIDE, carried_base, carries_words, list_room, room_log
+from crown.kernels.memory.tables import LOW32, table_at
 from tests.kernels.wrappers import (
     alloc,
     bundle_get,

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crown.kernels import arena as A
 from crown.kernels import strings
-from crown.kernels.tables import table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import table_at
 from tests.kernels.wrappers import alloc, check_allocator, insert, new_arena, until_full
 
 T, RECORDS = int(table_at(0)), int(table_at(1))

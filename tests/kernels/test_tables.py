@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crown.kernels import arena as A
-from crown.kernels.tables import LOW32, MIN_SLOTS, home_of, table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import LOW32, MIN_SLOTS, home_of, table_at
 from tests.kernels.wrappers import (
     SEED,
     alloc,

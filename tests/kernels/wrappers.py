@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from crown.engine.kernels import groups
-from crown.kernels import arena as A
-from crown.kernels import geometry, lists, runs, tables
-from crown.kernels.context import Context
 from crown.kernels.jit import kernel
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory import arena as A
+from crown.kernels.memory import geometry, lists, runs, tables
+from crown.kernels.memory.context import Context
+from crown.kernels.memory.pointers import constants, words
 
 SEED = 0x5EED
 

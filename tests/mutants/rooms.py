@@ -38,6 +38,8 @@ ROOMS = {
             "kernels",
             (
                 "crown/kernels",
+                "crown/kernels/memory",
+                "crown/kernels/numbers",
                 "crown/engine/kernels",
                 "crown/engine/kernels/enumeration",
                 "crown/engine/kernels/padding",

@@ -11,7 +11,7 @@ import pytest
 
 import crown
 from crown.errors import CrownError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.stages.joins.core import Join
 from tests.oracles import duck
 from tests.oracles.database import Database, to_arrow

@@ -22,7 +22,7 @@ from crown.errors import (
     MemoryBudgetError,
     MissingDeleteError,
 )
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import pipeline
 from crown.programs.wanted import ALL

@@ -17,7 +17,7 @@ import pytest
 import crown
 from crown.engine import buffers
 from crown.errors import AmplifiedWarning, BadRowError, ChangeError, MemoryBudgetError, MissingDeleteError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds

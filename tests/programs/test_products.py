@@ -8,7 +8,7 @@ import pytest
 
 import crown
 import plans
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from tests.marks import seeds
 from tests.oracles.database import Row
 from tests.programs.driver import Driver

@@ -9,7 +9,7 @@ import pytest
 
 import crown
 import plans
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from plans.programs.stages import OverStage, TopStage
 from tests.marks import seeds
 from tests.oracles.database import Row

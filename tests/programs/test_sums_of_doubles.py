@@ -19,7 +19,7 @@ import pytest
 
 import crown
 from crown.engine.load.loader import Loader
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from tests.marks import seeds
 from tests.models import normalise
 from tests.models.aggregates import _moment, rounded

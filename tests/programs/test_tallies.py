@@ -11,9 +11,9 @@ import pytest
 
 import crown
 from crown.errors import ChangeError, CrownError
-from crown.kernels.arena import H_ROWS
-from crown.programs.answers import Answers
+from crown.kernels.memory.arena import H_ROWS
 from crown.programs.program import ProgramEngine
+from crown.programs.result import Answers
 
 SCHEMA = {"r": {"a": "int64", "b": "int64"}, "s": {"b": "int64", "c": "int64"}}
 QUERIES = [

@@ -25,7 +25,7 @@ import crown.spark
 import plans
 from plans.errors import PlanError
 from plans.schema import Schema
-from spark_jobs.catalyst import relation_of
+from spark_jobs.queries.catalyst import relation_of
 from tests.marks import slow
 from tests.spark.pipelines.shop import table
 from tests.spark.streams import ChangeFiles, batch_of, oracle_of, run

@@ -19,7 +19,7 @@ import plans
 from crown.errors import SeveralRowsError
 from plans.errors import PlanError
 from plans.schema import Schema
-from spark_jobs.catalyst import relation_of
+from spark_jobs.queries.catalyst import relation_of
 from tests.oracles import duck
 from tests.plans.lowering import program_queries
 

@@ -8,7 +8,7 @@ from plans.errors import PlanError
 from plans.expressions.build import col, substitute
 from plans.expressions.expr import Expr
 from plans.schema import Schema
-from spark_jobs.catalyst import relation_of
+from spark_jobs.queries.catalyst import relation_of
 from tests.plans.expressions.expression_cases import ROWS, cases, columns, expression, tables
 
 SCHEMA = Schema.of(tables())

@@ -15,7 +15,7 @@ from plans import PlanError
 from plans.expressions.functions.user import NAMED
 from plans.schema import Schema
 from spark_jobs import maintain, read_view
-from spark_jobs.catalyst import clone, relation_of
+from spark_jobs.queries.catalyst import clone, relation_of
 from tests.marks import slow
 from tests.spark.streams import ChangeFiles, Result, run
 

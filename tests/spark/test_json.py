@@ -8,7 +8,7 @@ import pytest
 from plans.expressions.build import col, substitute
 from plans.planner import parse
 from plans.schema import Schema
-from spark_jobs.catalyst import relation_of
+from spark_jobs.queries.catalyst import relation_of
 
 SCHEMA = Schema.of({"t": {"j": "string"}})
 TEXTS = [

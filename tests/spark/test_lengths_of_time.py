@@ -12,8 +12,8 @@ from plans import program
 from plans.lowering.lower import lower
 from plans.schema import Schema
 from spark_jobs import maintain, read_view
-from spark_jobs.catalyst import relation_of
 from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.queries.catalyst import relation_of
 from spark_jobs.tables.deltas.shape import delta_schema
 from tests.spark.streams import ChangeFiles
 

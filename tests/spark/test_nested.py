@@ -12,7 +12,7 @@ import plans
 from crown.results.summed import summed
 from plans.lowering.lower import lower
 from plans.schema import Schema
-from spark_jobs.catalyst import relation_of
+from spark_jobs.queries.catalyst import relation_of
 from tests.models import normalise
 from tests.programs.test_unnest import MAPS
 from tests.programs.test_unnest import SCHEMA as TABLES

@@ -12,7 +12,7 @@ import pytest
 import crown
 import plans
 from plans.schema import Schema
-from spark_jobs.catalyst import relation_of
+from spark_jobs.queries.catalyst import relation_of
 from tests.marks import slow
 
 pytestmark = pytest.mark.spark

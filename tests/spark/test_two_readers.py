@@ -23,8 +23,8 @@ from pyspark.sql import types as T
 from crown.errors import SeveralRowsError
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Program, QueryWarning, program
-from spark_jobs.catalyst import clone, relation_of
 from spark_jobs.ingest.types import spark_type
+from spark_jobs.queries.catalyst import clone, relation_of
 from tests.collections import users
 from tests.collections.test_users import LINES
 from tests.marks import seeds

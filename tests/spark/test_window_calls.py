@@ -11,7 +11,7 @@ import pytest
 import crown
 import plans
 from plans.schema import Schema
-from spark_jobs.catalyst import relation_of
+from spark_jobs.queries.catalyst import relation_of
 
 COLUMNS = "id bigint, at timestamp, k bigint"
 SCHEMA = Schema.of({"t": {"id": "int64", "at": "timestamp", "k": "int64"}})

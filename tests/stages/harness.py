@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crown.kernels import arena as A
-from crown.kernels.tables import new_table, table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import new_table, table_at
 from crown.stages.protocol import Part
 from crown.store.budget import Budget
 from crown.store.codec import decode, encode

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import crown
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import Database, canonical

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import crown
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.stages.groups.group import Groups
 from plans.expressions.build import col
 from plans.plan import Output

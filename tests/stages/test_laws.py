@@ -15,7 +15,7 @@ import pytest
 
 import crown.stages
 import plans
-from crown.kernels.tables import table_at
+from crown.kernels.memory.tables import table_at
 from crown.programs.program import ProgramEngine
 from crown.stages.groups.group import Groups
 from crown.stages.joins import cyclic

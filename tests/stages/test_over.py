@@ -15,7 +15,7 @@ import pytest
 import crown
 import plans
 from crown.errors import ChangeError, MemoryBudgetError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.stages.over import reach
 from crown.stages.over.stage import Over
 from crown.stages.protocol import Part

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from crown.errors import ChangeError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.stages.over.stage import Over
 from crown.stages.protocol import Part
 from crown.store.budget import Budget

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.stages.linear import Linear
 from crown.stages.pointwise import Pointwise
 from plans.expressions.build import NULL, call, cast, col

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.stages.over.stage import Over
 from crown.stages.protocol import Part
 from crown.stages.running.shifts import Shifts

@@ -13,7 +13,7 @@ import pytest
 import crown
 import plans
 from crown.errors import ChangeError, MemoryBudgetError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.stages.protocol import Part
 from crown.stages.top import Top
 from plans.expressions.build import call, col

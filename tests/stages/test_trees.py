@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import crown
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import table_at
 from crown.kernels.strings import NULL
-from crown.kernels.tables import table_at
 from crown.stages.kernels import retained
 from crown.stages.kernels.trees.nodes import HEAD
 from crown.stages.protocol import Part

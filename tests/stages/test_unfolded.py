@@ -12,7 +12,7 @@ import pytest
 
 import crown
 from crown.errors import ChangeError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.stages.over.stage import Over
 from crown.store.records import SLICE
 from crown.store.zset import Zset

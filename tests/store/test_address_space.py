@@ -15,7 +15,7 @@ import pytest
 
 import crown
 from crown.errors import MemoryBudgetError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.stages.state import memory as state_memory
 from crown.store import budget, memory, pieces
 from crown.store.budget import Budget

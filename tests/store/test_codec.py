@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import new_table, table_at
 from crown.kernels.strings import NULL
-from crown.kernels.tables import new_table, table_at
 from crown.store.budget import Budget
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary

@@ -11,7 +11,7 @@ import pytest
 
 import crown
 from crown.errors import MemoryBudgetError, SnapshotError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.store.budget import Budget
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, reserve
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crown.kernels import arena as A
-from crown.kernels.tables import new_table, table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import new_table, table_at
 from crown.store.budget import Budget
 from crown.store.codec import NULL, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary

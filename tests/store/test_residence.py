@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.store import residence
 from crown.store.memory import MappedFile, mapped_in
 

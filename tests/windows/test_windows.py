@@ -18,7 +18,7 @@ import pytest
 
 import crown
 from crown.errors import BadRowError, ChangeError, LateRowError, MemoryBudgetError, MissingDeleteError, PlanError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
 from plans import program

@@ -13,7 +13,7 @@ import numpy as np
 from bench.subjects.baselines.kernels import store as S
 from bench.subjects.baselines.kernels import yannakakis as Y
 from bench.subjects.baselines.programs import UnsupportedError, atoms_of
-from crown.kernels.tables import table_at
+from crown.kernels.memory.tables import table_at
 from plans.plan import Plan
 
 

@@ -16,9 +16,9 @@ from bench.subjects.baselines.join_tree import tree_of
 from bench.subjects.baselines.kernels import propagate, sink, store, yannakakis
 from bench.subjects.baselines.programs import Programs, UnsupportedError
 from bench.subjects.subject import SkipError, Totals
-from crown.kernels import arena as A
 from crown.kernels import strings
-from crown.kernels.tables import table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import table_at
 from crown.store.arrow_buffers import Texts
 from crown.store.memory import ADDRESSABLE, reserve
 from plans import plan as make_plan

@@ -19,7 +19,7 @@ import numpy as np
 
 from bench.subjects.baselines.kernels import propagate as K
 from bench.subjects.baselines.kernels import store as S
-from crown.kernels.tables import table_at
+from crown.kernels.memory.tables import table_at
 from plans.plan import Plan
 
 

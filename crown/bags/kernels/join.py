@@ -59,12 +59,12 @@ from crown.bags.kernels.layout import (
     value_at,
 )
 from crown.bags.kernels.tries import drop, store
-from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, ONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
-from crown.kernels.context import Context
-from crown.kernels.geometry import counted_words, counter_of, list_length
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, prefetch, words
-from crown.kernels.tables import LOW32, find, hash_key, insert, record_in, remove, seek, slot_of
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, ONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
+from crown.kernels.memory.context import Context
+from crown.kernels.memory.geometry import counted_words, counter_of, list_length
+from crown.kernels.memory.pointers import constants, prefetch, words
+from crown.kernels.memory.tables import LOW32, find, hash_key, insert, record_in, remove, seek, slot_of
 
 NEW, LISTING = 0, 1  # phases of a row
 AHEAD = 6  # tuples

@@ -25,9 +25,9 @@ attributes of its columns, slot of the record below). Slots are words of the cur
 
 from __future__ import annotations
 
-from crown.kernels.arena import at32
-from crown.kernels.geometry import PARENTS, carried_base, carries_words, counted_words, list_base
 from crown.kernels.jit import device
+from crown.kernels.memory.arena import at32
+from crown.kernels.memory.geometry import PARENTS, carried_base, carries_words, counted_words, list_base
 
 P_ATTRS, P_OUTS, P_OUTS_AT, P_COUNTED, P_OUT_TABLE, P_IDENTITY, P_SLOTS, P_OWN, P_ATOMS = range(9)
 ATOM = 9

@@ -26,8 +26,9 @@ from crown.bags.kernels.layout import (
     S_WORDS,
     SET_WORDS,
 )
-from crown.kernels.arena import NONE, alloc, format_arena, release
-from crown.kernels.geometry import (
+from crown.kernels.jit import device, kernel
+from crown.kernels.memory.arena import NONE, alloc, format_arena, release
+from crown.kernels.memory.geometry import (
     counter_of,
     linked_group,
     linked_position,
@@ -35,10 +36,9 @@ from crown.kernels.geometry import (
     set_linked_group,
     set_linked_position,
 )
-from crown.kernels.jit import device, kernel
-from crown.kernels.lists import list_append, list_remove
-from crown.kernels.pointers import words
-from crown.kernels.tables import hash_key, insert_in, new_table, record_in, remove, seek, table_at
+from crown.kernels.memory.lists import list_append, list_remove
+from crown.kernels.memory.pointers import words
+from crown.kernels.memory.tables import hash_key, insert_in, new_table, record_in, remove, seek, table_at
 
 
 @kernel("words, int, int, int")

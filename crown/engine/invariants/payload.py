@@ -18,12 +18,12 @@ from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import N_PAYLOAD, R_TABLE, Y_WEIGHED
 from crown.engine.kernels.payloads.payload import first_entry
 from crown.engine.payload import Parts, PayloadLayout
-from crown.kernels import arena as A
-from crown.kernels import geometry as at
-from crown.kernels.far import load_far
-from crown.kernels.fixed import FAR_SHIFT, FLOAT_BITS
+from crown.kernels.memory import arena as A
+from crown.kernels.memory import geometry as at
+from crown.kernels.memory.tables import LOW32, table_at
+from crown.kernels.numbers.far import load_far
+from crown.kernels.numbers.fixed import FAR_SHIFT, FLOAT_BITS
 from crown.kernels.strings import NULL
-from crown.kernels.tables import LOW32, table_at
 from plans.payloads.payload import DOWN, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
 

@@ -26,11 +26,11 @@ from crown.engine.kernels.layout import (
 )
 from crown.engine.state import State
 from crown.engine.statistics import tallies_of
-from crown.kernels import arena as A
-from crown.kernels import geometry as at
 from crown.kernels import strings
-from crown.kernels.arena import class_words, size_class
-from crown.kernels.tables import LOW32, home_of, table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory import geometry as at
+from crown.kernels.memory.arena import class_words, size_class
+from crown.kernels.memory.tables import LOW32, home_of, table_at
 
 _SUM = 0  # placeholder for the rows of a group of a summed leaf
 

@@ -1,4 +1,5 @@
-"""Groups: one per key value of an edge, stored in bundles. They are the only index. See ``crown.kernels.geometry``.
+"""Groups: one per key value of an edge, stored in bundles. They are the only index. See
+``crown.kernels.memory.geometry``.
 
 Invariants: a group is in use iff a row of R_c or of R_p has its key, and a bundle exists iff one of its groups is in
 use. In a group's parents list the first ``live`` entries are the live rows.
@@ -34,10 +35,10 @@ from crown.engine.kernels.layout import (
     RING,
     X_STRIDE,
 )
-from crown.kernels.arena import H_ROOT, release
-from crown.kernels.geometry import change_references, parents_count, references, row_group, set_row_group
 from crown.kernels.jit import device, kernel
-from crown.kernels.tables import hash_key, made_in, record_in, remove, seek
+from crown.kernels.memory.arena import H_ROOT, release
+from crown.kernels.memory.geometry import change_references, parents_count, references, row_group, set_row_group
+from crown.kernels.memory.tables import hash_key, made_in, record_in, remove, seek
 
 
 @kernel("int")

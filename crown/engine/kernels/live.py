@@ -20,8 +20,9 @@ from crown.engine.kernels.layout import (
     N_KEY,
     X_LFRAMES,
 )
-from crown.kernels.arena import H_LIVE_FLIPS, at32
-from crown.kernels.geometry import (
+from crown.kernels.jit import device
+from crown.kernels.memory.arena import H_LIVE_FLIPS, at32
+from crown.kernels.memory.geometry import (
     children_base,
     children_count,
     last_group_word,
@@ -33,8 +34,7 @@ from crown.kernels.geometry import (
     set_linked_position,
     set_live_parents,
 )
-from crown.kernels.jit import device
-from crown.kernels.pointers import prefetch
+from crown.kernels.memory.pointers import prefetch
 
 
 @device

@@ -39,8 +39,9 @@ from crown.engine.kernels.layout import (
     X_RING,
     X_STRIDE,
 )
-from crown.kernels.arena import COUNTED, ONE, PLAIN, ZERO, at32
-from crown.kernels.geometry import (
+from crown.kernels.jit import device
+from crown.kernels.memory.arena import COUNTED, ONE, PLAIN, ZERO, at32
+from crown.kernels.memory.geometry import (
     CHILDREN,
     OWN_LINK,
     UNREAD,
@@ -57,9 +58,8 @@ from crown.kernels.geometry import (
     parents_count,
     row_place,
 )
-from crown.kernels.jit import device
-from crown.kernels.pointers import prefetch
-from crown.kernels.tables import LOW32, hash_key, slot_of, tagged
+from crown.kernels.memory.pointers import prefetch
+from crown.kernels.memory.tables import LOW32, hash_key, slot_of, tagged
 
 FAR, MIDDLE, NEAR, SOON, NEXT, LAST = 12, 8, 5, 3, 2, 1
 ROWS, GROUPS = ZERO, ONE  # what is prefetched of parents

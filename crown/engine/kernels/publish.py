@@ -49,9 +49,10 @@ from crown.engine.kernels.payloads.payload import (
 )
 from crown.engine.kernels.payloads.row_value import begin, multiply_by_row, weight_of
 from crown.engine.kernels.update import DONE, FULL, IDLE, OVER_BUDGET
-from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, ONE, ZERO, at32, release, set_lo
-from crown.kernels.context import Context
-from crown.kernels.geometry import (
+from crown.kernels.jit import device, kernel
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, NONE, ONE, ZERO, at32, release, set_lo
+from crown.kernels.memory.context import Context
+from crown.kernels.memory.geometry import (
     T_TOUCHED,
     entry_field,
     linked_group,
@@ -61,9 +62,8 @@ from crown.kernels.geometry import (
     published,
     row_place,
 )
-from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import is_zero
-from crown.kernels.pointers import constants, prefetch, words
+from crown.kernels.memory.pointers import constants, prefetch, words
+from crown.kernels.numbers.limbs import is_zero
 
 PUBLISHING = 2  # takes the place of a sign: all changes are applied
 

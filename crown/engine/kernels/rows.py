@@ -20,8 +20,9 @@ from crown.engine.kernels.layout import (
 )
 from crown.engine.kernels.padding.groups import forget_padding
 from crown.engine.kernels.prefetch import nothing_found, spare_tags, tag_groups
-from crown.kernels.arena import H_ROOT, NONE, ONE, ZERO, alloc, release
-from crown.kernels.geometry import (
+from crown.kernels.jit import device
+from crown.kernels.memory.arena import H_ROOT, NONE, ONE, ZERO, alloc, release
+from crown.kernels.memory.geometry import (
     T_ROWS,
     children_count,
     link_of,
@@ -33,8 +34,7 @@ from crown.kernels.geometry import (
     set_linked_position,
     set_row_place,
 )
-from crown.kernels.jit import device
-from crown.kernels.lists import parents_append, parents_remove
+from crown.kernels.memory.lists import parents_append, parents_remove
 
 
 @device

@@ -24,7 +24,8 @@ from crown.engine.kernels.layout import (
 from crown.engine.kernels.live import prefetch_groups, set_live
 from crown.engine.kernels.padding.groups import padding_for
 from crown.engine.kernels.payloads.row_value import occurrences
-from crown.kernels.arena import (
+from crown.kernels.jit import device, kernel
+from crown.kernels.memory.arena import (
     H_BUDGET,
     H_LIVE_ON,
     H_ROOT,
@@ -37,8 +38,8 @@ from crown.kernels.arena import (
     at32,
     format_arena,
 )
-from crown.kernels.context import Context
-from crown.kernels.geometry import (
+from crown.kernels.memory.context import Context
+from crown.kernels.memory.geometry import (
     IN_WORD,
     children_base,
     children_count,
@@ -52,9 +53,8 @@ from crown.kernels.geometry import (
     row_place,
     set_live_parents,
 )
-from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, prefetch, words
-from crown.kernels.tables import LOW32, find, hash_key, new_table, slot_of, table_at
+from crown.kernels.memory.pointers import constants, prefetch, words
+from crown.kernels.memory.tables import LOW32, find, hash_key, new_table, slot_of, table_at
 
 AHEAD = 8  # distance, in tuples, between the prefetch of a record and its use
 

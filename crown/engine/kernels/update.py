@@ -27,12 +27,12 @@ from crown.engine.kernels.payloads.payload import WEIGHING, reweigh, weigh
 from crown.engine.kernels.prefetch import ahead_delete, ahead_insert, found_at, nothing_found, ring_at
 from crown.engine.kernels.rows import r_update_delete, r_update_insert, store
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
-from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZERO, release
-from crown.kernels.context import Context
-from crown.kernels.geometry import UNREAD, copies, row_place, set_copies, set_row_place
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import insert_in, record_in, remove_from, seek
+from crown.kernels.memory.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZERO, release
+from crown.kernels.memory.context import Context
+from crown.kernels.memory.geometry import UNREAD, copies, row_place, set_copies, set_row_place
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import insert_in, record_in, remove_from, seek
 
 IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is next, an alias is being walked
 MAX_COPIES = 2**31 - 1

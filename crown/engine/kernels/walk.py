@@ -42,8 +42,9 @@ from crown.engine.kernels.layout import (
 from crown.engine.kernels.live import set_live
 from crown.engine.kernels.payloads.payload import entered, leaves, resume_deltas, witness
 from crown.engine.kernels.rows import add_virtual, drop_virtual
-from crown.kernels.arena import H_P_UPDATES, H_S_UPDATES, NONE, ONE, ZERO, at32
-from crown.kernels.geometry import (
+from crown.kernels.jit import device
+from crown.kernels.memory.arena import H_P_UPDATES, H_S_UPDATES, NONE, ONE, ZERO, at32
+from crown.kernels.memory.geometry import (
     children_count,
     counted,
     live_parents,
@@ -54,9 +55,8 @@ from crown.kernels.geometry import (
     row_place,
     set_row_place,
 )
-from crown.kernels.jit import device
-from crown.kernels.lists import children_append, children_remove
-from crown.kernels.pointers import prefetch
+from crown.kernels.memory.lists import children_append, children_remove
+from crown.kernels.memory.pointers import prefetch
 
 # Phases of a frame: the next step for its row. UNION: its key enters, or may leave, the relation of a virtual parent,
 # R_e := V_p(R_e1) + .. + V_p(R_ek).

@@ -18,8 +18,8 @@ from crown.engine.load.kernels.warm import ensure_load_compiled
 from crown.engine.load.room import words_for
 from crown.engine.load.tasks import aliases_of, tasks_of
 from crown.ingest.masks import EVERY
-from crown.kernels import arena as A
-from crown.kernels.fixed import FLOAT_TOP
+from crown.kernels.memory import arena as A
+from crown.kernels.numbers.fixed import FLOAT_TOP
 from crown.store.budget import Budget
 
 MASKED = 32  # aliases of a source: the mask bits that a load carries with a record

@@ -32,9 +32,9 @@ from crown.engine.kernels.layout import (
     R_TABLE,
     R_WORDS,
 )
-from crown.kernels.arena import COUNTED, LINE, PLAIN, T_CAPACITY, T_COUNT, class_words, size_class
-from crown.kernels.geometry import T_ROWS
-from crown.kernels.tables import is_full
+from crown.kernels.memory.arena import COUNTED, LINE, PLAIN, T_CAPACITY, T_COUNT, class_words, size_class
+from crown.kernels.memory.geometry import T_ROWS
+from crown.kernels.memory.tables import is_full
 
 
 def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, total: int, far: bool = False) -> int:

@@ -6,9 +6,9 @@ planner keeps them below 2^255 (``plans.expressions.coercion.QUOTIENT_DIGITS``).
 
 from __future__ import annotations
 
-from crown.kernels.arena import ONE, ZERO
 from crown.kernels.jit import device
-from crown.kernels.limbs import add, clear, extend, multiply, multiply_word, negate, plus, product_of_words
+from crown.kernels.memory.arena import ONE, ZERO
+from crown.kernels.numbers.limbs import add, clear, extend, multiply, multiply_word, negate, plus, product_of_words
 from crown.kernels.strings import NULL
 
 LIMBS = 4

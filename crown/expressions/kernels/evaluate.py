@@ -10,11 +10,11 @@ any other, its code; of a wide decimal it is the second word. The program is dat
 from __future__ import annotations
 
 from crown.expressions.kernels.decimals import decimal
-from crown.kernels.arena import ONE, ZERO
-from crown.kernels.doubles import double_of, word_of
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import product_leaves, sum_leaves
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.arena import ONE, ZERO
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.numbers.doubles import double_of, word_of
+from crown.kernels.numbers.limbs import product_leaves, sum_leaves
 from crown.kernels.strings import NULL, value_word
 
 WORDS, CODES, PAIRS = 0, 1, 2  # forms of an input: words, codes of wide decimals, wide decimals themselves

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import ZERO
 from crown.kernels.jit import device, kernel
-from crown.kernels.tables import mix
+from crown.kernels.memory.arena import ZERO
+from crown.kernels.memory.tables import mix
 
 
 @device

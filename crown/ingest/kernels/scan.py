@@ -10,12 +10,12 @@ Arrow's C data interface.
 from __future__ import annotations
 
 from crown.ingest.kernels.dealt import cell_of
-from crown.kernels.addresses import call, load8, load32, load64
-from crown.kernels.arena import ZERO
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import beyond, constants, words
+from crown.kernels.memory.addresses import call, load8, load32, load64
+from crown.kernels.memory.arena import ZERO
+from crown.kernels.memory.pointers import beyond, constants, words
+from crown.kernels.memory.tables import mix
 from crown.kernels.strings import NULL, encoded
-from crown.kernels.tables import mix
 
 WORD, HALF, BIT, PAIR, FLOAT, OTHER = 0, 1, 2, 3, 4, 5
 """Forms of a column: 64 bits, 32, one, 128 of which the low 64 are the value, a double; any other, which has no code

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from crown.expressions.kernels.decimals import SCRATCH
 from crown.expressions.kernels.evaluate import P_INPUTS, PAIRS, WORDS, evaluated
-from crown.kernels.arena import ZERO
 from crown.kernels.jit import device
-from crown.kernels.pointers import beyond
+from crown.kernels.memory.arena import ZERO
+from crown.kernels.memory.pointers import beyond
 from crown.kernels.strings import NULL
 from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_SUM, R_WEIGHTS, READ
 

@@ -7,10 +7,10 @@ An operator has the words ``G_STATE`` ... in the plan. Its words in the state ar
 from __future__ import annotations
 
 from crown.expressions.kernels.decimals import SCRATCH
-from crown.kernels.addresses import words_at
-from crown.kernels.arena import H_BUDGET, H_ROOT, H_VERSION, ZERO
 from crown.kernels.jit import device
-from crown.kernels.pointers import beyond
+from crown.kernels.memory.addresses import words_at
+from crown.kernels.memory.arena import H_BUDGET, H_ROOT, H_VERSION, ZERO
+from crown.kernels.memory.pointers import beyond
 from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_WEIGHTS, READ
 from crown.stages.kernels.groups import batch as group
 from crown.stages.kernels.groups import outputs

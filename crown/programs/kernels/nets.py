@@ -5,9 +5,9 @@ An operator that nets has the words ``N_BLOCK`` ... in the plan.
 
 from __future__ import annotations
 
-from crown.kernels.arena import ZERO
 from crown.kernels.jit import device
-from crown.kernels.pointers import beyond
+from crown.kernels.memory.arena import ZERO
+from crown.kernels.memory.pointers import beyond
 from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_WEIGHTS, READ, net_of
 
 N_BLOCK, N_MADE, N_WIDTH, NET = range(4)

@@ -12,11 +12,11 @@ A plan is the words ``P_SOURCES`` ..., then the plans of the operators, whose pl
 from __future__ import annotations
 
 from crown.expressions.kernels.evaluate import UNKNOWN
-from crown.kernels.addresses import words_at
-from crown.kernels.arena import H_BUDGET, H_EMITTED, H_LIVE, H_R_UPDATES, H_ROWS, ZERO
 from crown.kernels.batches import record, words_of_texts
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import beyond, constants, words
+from crown.kernels.memory.addresses import words_at
+from crown.kernels.memory.arena import H_BUDGET, H_EMITTED, H_LIVE, H_R_UPDATES, H_ROWS, ZERO
+from crown.kernels.memory.pointers import beyond, constants, words
 from crown.kernels.strings import code_of
 from crown.programs.kernels import feeds, groups, nets, tree
 from crown.programs.kernels import sources as of

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from crown.expressions.kernels.evaluate import WORDS
 from crown.ingest.kernels.scan import COLUMN, D_COLUMN0, EXPORTED, coded_texts, given_rows, release, scanned
-from crown.kernels.arena import H_TABLES, ZERO
 from crown.kernels.batches import merge, write_net
 from crown.kernels.jit import device
-from crown.kernels.pointers import beyond
+from crown.kernels.memory.arena import H_TABLES, ZERO
+from crown.kernels.memory.pointers import beyond
 from crown.stages.kernels.counts import tallied
 from crown.stages.kernels.prefetch import AHEAD
 

@@ -25,11 +25,11 @@ from crown.engine.kernels.payloads.summed_leaves import summed
 from crown.engine.kernels.publish import PUBLISHING, publish
 from crown.engine.kernels.state import find_copies
 from crown.engine.kernels.update import DONE, deleted, inserted
-from crown.kernels.addresses import constants_at, halves_at, words_at
-from crown.kernels.arena import H_BUDGET, H_OPEN, H_WRAPPED, ZERO
-from crown.kernels.context import Context
 from crown.kernels.jit import device
-from crown.kernels.pointers import beyond
+from crown.kernels.memory.addresses import constants_at, halves_at, words_at
+from crown.kernels.memory.arena import H_BUDGET, H_OPEN, H_WRAPPED, ZERO
+from crown.kernels.memory.context import Context
+from crown.kernels.memory.pointers import beyond
 from crown.kernels.strings import NULL
 from crown.programs.kernels.feeds import F_BLOCK, F_MADE, F_WIDTH
 from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_WEIGHTS, READ, net_of

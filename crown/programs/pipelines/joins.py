@@ -11,7 +11,7 @@ from crown.engine.kernels import publish
 from crown.engine.propagation import Entered
 from crown.expressions.kernels.evaluate import CODES, WORDS
 from crown.expressions.program import is_wide
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels import sources as of
 from crown.programs.kernels import tree

@@ -12,7 +12,7 @@ import numpy as np
 
 from crown.engine.payload import Parts
 from crown.expressions.program import is_wide
-from crown.kernels.fixed import FAR_LIMBS, FLOAT_LIMBS
+from crown.kernels.numbers.fixed import FAR_LIMBS, FLOAT_LIMBS
 from crown.results.columns import Column, Frame
 from crown.stages.groups import rounded
 from crown.stages.groups.far import Far

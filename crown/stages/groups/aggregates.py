@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from crown.errors import ChangeError
-from crown.kernels.fixed import FAR_SHIFT
+from crown.kernels.numbers.fixed import FAR_SHIFT
 from crown.results.columns import Column
 from crown.stages.groups import rounded
 from crown.stages.groups.far import Far

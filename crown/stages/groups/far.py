@@ -1,4 +1,4 @@
-"""The far parts of the sums of groups (see ``crown.kernels.fixed``).
+"""The far parts of the sums of groups (see ``crown.kernels.numbers.fixed``).
 
 In the state of a group, a term of doubles has a word after its limbs: the handle of its far part in the stage's arena,
 or 0. A batch uses dense group numbers, per term, and stores only the far parts that it changes.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crown.kernels.arena import H_FAR
+from crown.kernels.memory.arena import H_FAR
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels.groups import far, sums
 from crown.stages.protocol import Part

@@ -19,8 +19,8 @@ import numpy as np
 from typing_extensions import override
 
 from crown.errors import ChangeError
-from crown.kernels import arena as A
-from crown.kernels.tables import table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import table_at
 from crown.results.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
 from crown.stages.groups.addends import Addends, CarriedTerm, JoinSums

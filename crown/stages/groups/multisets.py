@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crown.errors import ChangeError
-from crown.kernels.arena import T_COUNT, T_TALLIES
+from crown.kernels.memory.arena import T_COUNT, T_TALLIES
 from crown.results.columns import Column, Frame
 from crown.stages.groups.addends import counted
 from crown.stages.kernels.groups import heaps

@@ -3,7 +3,7 @@
 COUNT, SUM, AVG, VAR, COVAR and related aggregates are functions of a few sums of products of arguments, over the rows
 in which certain arguments are not NULL and a filter is TRUE. Each such sum is a term. It is an integer with enough
 limbs for 2^63 rows, so it cannot overflow, and does not depend on the order of events. A term of doubles can also have
-a far part (``crown.kernels.fixed``).
+a far part (``crown.kernels.numbers.fixed``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crown.kernels.fixed import FAR_LIMBS
+from crown.kernels.numbers.fixed import FAR_LIMBS
 from crown.stages.kernels.groups import sums
 from plans.payloads.sums import ROWS, Term, doubles_of, limbs_of
 

@@ -27,8 +27,8 @@ from crown.engine.statistics import statistics, together
 from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from crown.guards.threads import Threads
 from crown.ingest.batch import JoinInputs, RelationChange, StoredInput
-from crown.kernels import arena as A
 from crown.kernels.batches import rows_of_cell
+from crown.kernels.memory import arena as A
 from crown.results.factorized import FactorizedHead
 from crown.stages.groups.addends import CarriedTerm, carried_by
 from crown.stages.protocol import Stage

@@ -11,7 +11,7 @@ from typing_extensions import override
 from crown.bags.counts import CountSpec, open_count
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import JoinInputs
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.results.head import OutputHead
 from crown.stages.protocol import Stage
 from crown.stages.state.memory import ProgramMemory

@@ -17,8 +17,8 @@ from functools import partial
 
 import numpy as np
 
+from crown.kernels.memory.tables import table_at
 from crown.kernels.strings import NULL
-from crown.kernels.tables import table_at
 from crown.results.columns import Frame
 from crown.stages.groups.addends import Addends
 from crown.stages.groups.far import Far

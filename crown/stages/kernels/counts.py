@@ -6,10 +6,10 @@ given by columns: word ``j`` of tuple ``i`` is ``keys[strides[j] + i]``.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, T_CAPACITY, T_SLOTS, ZERO, release
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import LOW32, find, hash_key, made_in, record_in, remove_from, seek
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, NONE, T_CAPACITY, T_SLOTS, ZERO, release
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import LOW32, find, hash_key, made_in, record_in, remove_from, seek
 from crown.stages.kernels.prefetch import AHEAD, look_ahead
 
 

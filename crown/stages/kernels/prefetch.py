@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from crown.kernels.jit import device
-from crown.kernels.pointers import prefetch
-from crown.kernels.tables import LOW32, hash_key, slot_of
+from crown.kernels.memory.pointers import prefetch
+from crown.kernels.memory.tables import LOW32, hash_key, slot_of
 
 AHEAD = 64  # events
 

@@ -13,9 +13,9 @@ last code is a running number: each arrival is then a separate row, and a delete
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, alloc
 from crown.kernels.jit import kernel
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_STEPS, alloc
+from crown.kernels.memory.pointers import constants, words
 from crown.stages.kernels.trees.nodes import HEAD, LEVEL, row_at
 from crown.stages.kernels.trees.ordered import EXACT, FIRST, copies_there, locate, put
 from crown.stages.kernels.trees.scan import here, leftmost

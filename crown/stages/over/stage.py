@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from crown.kernels.tables import table_at
+from crown.kernels.memory.tables import table_at
 from crown.stages.feeds import Reader
 from crown.stages.kernels.over import partitions as kernels
 from crown.stages.orders import order_words

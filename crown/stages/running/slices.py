@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crown.kernels.tables import table_at
+from crown.kernels.memory.tables import table_at
 from crown.stages.feeds import Reader
 from crown.stages.kernels.over import slices as kernels
 from crown.stages.kernels.trees.ordered import BEHIND, FIRST

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from crown.errors import MemoryBudgetError, SnapshotError
-from crown.kernels import arena as A
-from crown.kernels.tables import new_table, table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import new_table, table_at
 from crown.stages.protocol import Part
 from crown.store.budget import Budget, Share
 from crown.store.dictionary import Dictionary

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from crown.kernels.arena import H_TOP
+from crown.kernels.memory.arena import H_TOP
 from crown.store import words_file
 from plans.program import Program
 from plans.search.cells.shares import grids_of

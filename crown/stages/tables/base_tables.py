@@ -21,9 +21,9 @@ import numpy as np
 
 from crown.errors import MissingDeleteError, UnusableStateError
 from crown.ingest.batch import Gated, PreparedBatch
-from crown.kernels.arena import T_COUNT, T_TALLIES, header_words
 from crown.kernels.batches import extent, negatives
-from crown.kernels.tables import table_at
+from crown.kernels.memory.arena import T_COUNT, T_TALLIES, header_words
+from crown.kernels.memory.tables import table_at
 from crown.stages.protocol import Part
 from crown.stages.tables.counted_tuples import CountedTuples
 from crown.stages.tables.join_as_table import JoinAsTable

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from crown.ingest.batch import Gated
-from crown.kernels.arena import T_COUNT
-from crown.kernels.tables import table_at
+from crown.kernels.memory.arena import T_COUNT
+from crown.kernels.memory.tables import table_at
 from crown.stages.kernels import counts as kernels
 from crown.stages.kernels.prefetch import AHEAD
 from crown.stages.protocol import Part

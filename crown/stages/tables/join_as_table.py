@@ -16,10 +16,10 @@ from crown.engine.kernels import layout as L
 from crown.engine.kernels import state as kernels
 from crown.engine.state import State
 from crown.ingest.masks import EVERY, null, reads
-from crown.kernels import geometry as at
-from crown.kernels.arena import T_CAPACITY, T_COUNT, T_SLOTS
-from crown.kernels.geometry import rows_table
-from crown.kernels.tables import LOW32, table_at
+from crown.kernels.memory import geometry as at
+from crown.kernels.memory.arena import T_CAPACITY, T_COUNT, T_SLOTS
+from crown.kernels.memory.geometry import rows_table
+from crown.kernels.memory.tables import LOW32, table_at
 from crown.stages.joins.core import Join
 from crown.store.zset import Zset
 from plans.programs.reads import occurrences_of_plan

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import table_at
 from crown.kernels.strings import NULL
-from crown.kernels.tables import table_at
 from crown.stages.feeds import Reader
 from crown.stages.kernels.trees import periods
 from crown.stages.orders import order_words

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import T_TALLIES
+from crown.kernels.memory.arena import T_TALLIES
 from crown.kernels.strings import NULL
 from crown.stages.kernels import retained as kernels
 from crown.stages.kernels.trees import orders

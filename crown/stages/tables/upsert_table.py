@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from crown.kernels.arena import T_TALLIES
+from crown.kernels.memory.arena import T_TALLIES
 from crown.stages.protocol import Part
 from crown.stages.tables.counted_tuples import CountedTuples
 from crown.stages.tables.tombstones import Tombstones

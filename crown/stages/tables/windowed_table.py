@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from crown.errors import MissingDeleteError
-from crown.kernels.arena import H_BUDGET, H_LIVE, T_TALLIES, release
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, T_TALLIES, release
 from crown.kernels.strings import NULL
 from crown.stages.kernels import retained as kernels
 from crown.stages.kernels.retained import COUNTERS, MARK, ROWS, UNDO, block

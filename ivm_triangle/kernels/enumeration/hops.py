@@ -8,10 +8,10 @@ positions.
 
 from __future__ import annotations
 
-from crown.kernels.arena import ONE, ZERO, alloc, format_arena
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import insert, new_table, table_at
+from crown.kernels.memory.arena import ONE, ZERO, alloc, format_arena
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import insert, new_table, table_at
 from ivm_triangle.kernels.state.geometry import (
     groups_of,
     left,

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import find, hash_key, insert, remove, table_at
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, NONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import find, hash_key, insert, remove, table_at
 from ivm_triangle.kernels.state.context import Context
 from ivm_triangle.kernels.state.geometry import (
     in_list,

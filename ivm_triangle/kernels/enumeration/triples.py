@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.pointers import constants, words
 from ivm_triangle.kernels.state.geometry import (
     groups_of,
     left,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Context(NamedTuple):
-    """Four pointers (see `crown.kernels.pointers`). The tuple exists only for the compiler."""
+    """Four pointers (see `crown.kernels.memory.pointers`). The tuple exists only for the compiler."""
 
     arena: Any  # the state, int64 words
     halves: Any  # the same memory as int32

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import at32, hi, lo, set_hi, set_lo
 from crown.kernels.jit import device
-from crown.kernels.tables import LOW32
+from crown.kernels.memory.arena import at32, hi, lo, set_hi, set_lo
+from crown.kernels.memory.tables import LOW32
 from ivm_triangle.kernels.state.layout import V_IN, V_OUT, WORD
 
 # The word of a record that holds its position in its list.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_CAPACITY, T_SLOTS, alloc, release
 from crown.kernels.jit import device
-from crown.kernels.tables import LOW32, after_slot, first, home_of, insert, remove, spread, table_at
+from crown.kernels.memory.arena import T_CAPACITY, T_SLOTS, alloc, release
+from crown.kernels.memory.tables import LOW32, after_slot, first, home_of, insert, remove, spread, table_at
 from ivm_triangle.kernels.state.geometry import (
     clear_list,
     edge_position,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_CAPACITY, T_COUNT, T_SLOTS
 from crown.kernels.jit import kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import table_at
+from crown.kernels.memory.arena import T_CAPACITY, T_COUNT, T_SLOTS
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import table_at
 from ivm_triangle.kernels.state.geometry import in_list, multiplicity_of, out_list, right
 from ivm_triangle.kernels.state.graph import before, is_heavy, lookup
 from ivm_triangle.kernels.state.views import view_size

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import header_words
+from crown.kernels.memory.arena import header_words
 
 WORD = np.int64  # WORD(1) in a call: Numba would compile the callee once more for the literal 1
 R, S, T = WORD(0), WORD(1), WORD(2)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_CAPACITY, T_COUNT, T_SLOTS, alloc, release
 from crown.kernels.jit import device, kernel
-from crown.kernels.tables import LOW32, after_slot, home_of, insert, mix, new_table, remove, table_at
+from crown.kernels.memory.arena import T_CAPACITY, T_COUNT, T_SLOTS, alloc, release
+from crown.kernels.memory.tables import LOW32, after_slot, home_of, insert, mix, new_table, remove, table_at
 from ivm_triangle.kernels.state.geometry import (
     GROUP_PLACE,
     MIDDLE_PLACE,

@@ -7,10 +7,10 @@ vertices in these slots, for rows `NEAR` ahead the edge's slot and the lists. Th
 
 from __future__ import annotations
 
-from crown.kernels.arena import ZERO
 from crown.kernels.jit import device
-from crown.kernels.pointers import prefetch
-from crown.kernels.tables import slot_of, table_at
+from crown.kernels.memory.arena import ZERO
+from crown.kernels.memory.pointers import prefetch
+from crown.kernels.memory.tables import slot_of, table_at
 from ivm_triangle.kernels.state.geometry import (
     in_list,
     list_address,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import ONE, ZERO, alloc, format_arena
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import new_table, table_at
+from crown.kernels.memory.arena import ONE, ZERO, alloc, format_arena
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import new_table, table_at
 from ivm_triangle.kernels.state.context import Context
 from ivm_triangle.kernels.state.geometry import (
     in_list,

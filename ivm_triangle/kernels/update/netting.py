@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from crown.kernels.jit import kernel
-from crown.kernels.pointers import words
-from crown.kernels.tables import mix
+from crown.kernels.memory.pointers import words
+from crown.kernels.memory.tables import mix
 
 
 @kernel("table, int, floats")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from crown.kernels.arena import T_CAPACITY, T_COUNT, T_SLOTS
 from crown.kernels.jit import device
-from crown.kernels.tables import table_at
+from crown.kernels.memory.arena import T_CAPACITY, T_COUNT, T_SLOTS
+from crown.kernels.memory.tables import table_at
 from ivm_triangle.kernels.state.geometry import (
     in_list,
     left,

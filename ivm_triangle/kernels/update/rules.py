@@ -7,7 +7,7 @@ list, because heavy other ends come first; a scan from the flag that the mask ex
 from __future__ import annotations
 
 from crown.kernels.jit import device
-from crown.kernels.tables import table_at
+from crown.kernels.memory.tables import table_at
 from ivm_triangle.kernels.state.geometry import (
     in_list,
     left,

@@ -1,4 +1,5 @@
-"""Rejects unsupported clauses, joins and statements, in the words of the query. Part of `plans.frontends.sql`."""
+"""Rejects unsupported clauses, joins and statements, in the words of the query, and
+unusable names of functions. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 
@@ -7,11 +8,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from plans.errors import PlanError, Position
-from plans.frontends.sql.groups.aggregates import aggregates
+from plans.frontends.rewrites import NAMES
+from plans.frontends.sql.groups.aggregates import aggregates, function_of
+from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING
 from plans.frontends.sql.text.parse import Words
-from plans.frontends.sql.text.place import extent, place_of, spelling
+from plans.frontends.sql.text.place import CLOCK_NAMES, FUNCTION_NAMES, extent, place_of, spelling
+from plans.frontends.sql.text.reader import reader
 
 _T = TypeVar("_T")
 
@@ -210,3 +215,18 @@ class Text:
             return self.error(f"{named} without a list of values is not supported", node, hint, at)
         hint = _INSTEAD.get(named, "write a SELECT")
         return self.error(f"{named} is not a query that can be maintained", node, hint, at)
+
+
+_TAKEN = {*FUNCTION_NAMES, *CLOCK_NAMES, *TUMBLING, *SESSIONS, *(name.upper() for name in NAMES)}
+
+
+def is_free(name: str) -> bool:
+    """Returns whether a name is neither a function of SQL nor a keyword with another meaning before a parenthesis."""
+    if name.upper() in _TAKEN:
+        return False
+    text, known = f"SELECT {name}(x)", reader("spark")
+    try:
+        made = known.parser().parse(known.tokenize(text), text)[0].expressions[0]  # type: ignore[union-attr]
+    except (SqlglotError, PlanError, IndexError):
+        return False
+    return type(made) is exp.Anonymous and (function_of(made) or name.upper()) == name.upper()

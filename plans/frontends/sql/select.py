@@ -16,8 +16,7 @@ from sqlglot import exp
 from plans.expressions.build import Expr
 from plans.frontends.branches import balanced, shaped
 from plans.frontends.fields import field_of
-from plans.frontends.sql.aliases import with_meanings
-from plans.frontends.sql.columns import with_columns
+from plans.frontends.sql.columns import with_columns, with_meanings
 from plans.frontends.sql.conditions import add_conditions, checked
 from plans.frontends.sql.groups.grouping import Groups
 from plans.frontends.sql.groups.groupings import Grouping, groupings

@@ -29,13 +29,13 @@ from plans.programs.named import added, empty, schema_of
 from plans.programs.reads import functions_of
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
-from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, unlogged
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.definitions.project import Definition, line_of, raised
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.inputs.given import Given
 from spark_jobs.pipelines.inputs.sources import changes
+from spark_jobs.queries.catalyst import Leaf, clone, leaves_of, register, relation_of, unlogged
 
 UNANALYZED = (PySparkException, PlanError)
 _ANY = " "  # a name that no table has

@@ -17,7 +17,6 @@ from pyspark.sql import types as T
 from crown.projects.flows import streams_in
 from crown.projects.locations import DELTA, FILES, JDBC, PARQUET, TEXTS, VERSIONS, Location
 from plans.schema import Table
-from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.feeds.iceberg_versions import IcebergVersions
@@ -27,6 +26,7 @@ from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.inputs.folders import ParquetFolder
 from spark_jobs.pipelines.inputs.sources import Versions
 from spark_jobs.pipelines.inputs.streams import StreamingTable
+from spark_jobs.queries.catalyst import clone
 from spark_jobs.storage.address import in_a_line
 
 _OF_TEXTS = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}

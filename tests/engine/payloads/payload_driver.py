@@ -12,7 +12,7 @@ from crown.engine.kernels import layout, publish, state, update
 from crown.engine.kernels.enumeration import enumerate as enumeration
 from crown.engine.kernels.enumeration import loans
 from crown.engine.kernels.payloads import summed_leaves
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.kernels.strings import NULL
 from plans.plan import Plan
 from plans.programs.stored_relations import StoredRelation, stored_relations

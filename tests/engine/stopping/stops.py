@@ -23,7 +23,7 @@ import pytest
 import crown
 from crown.engine import buffers
 from crown.errors import AmplifiedWarning, BadRowError, ChangeError, CrownError, MemoryBudgetError, MissingDeleteError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.programs.result import ResultOf
 from crown.results.head import OutputHead
 from crown.stages.state import memory as memory_module

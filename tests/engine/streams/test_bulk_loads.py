@@ -14,8 +14,8 @@ import crown
 from crown.engine.load.kernels.edges import TASK
 from crown.engine.load.loader import Loader
 from crown.engine.load.tasks import aliases_of, tasks_of
-from crown.kernels import arena as A
-from crown.kernels.tables import table_at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.tables import table_at
 from plans.plan import Plan
 from tests.engine.comparison import SideBySide
 from tests.engine.made import join_of, join_stats, state_of

@@ -9,7 +9,7 @@ import pytest
 from crown.engine.compile import compile_plan
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import I_GROUPS, I_WORDS, N_INDEX
-from crown.kernels import geometry
+from crown.kernels.memory import geometry
 from plans import Plan, Program, plan, program
 from plans.programs.stages import JoinStage
 from plans.search.counted.classes import edges, join_class

@@ -10,8 +10,8 @@ import pytest
 import crown
 from crown.analysis.hot import groups
 from crown.errors import ChangeError, MemoryBudgetError
-from crown.kernels import arena as A
-from crown.kernels import geometry as at
+from crown.kernels.memory import arena as A
+from crown.kernels.memory import geometry as at
 from crown.programs.program import ProgramEngine
 from crown.stages.joins.core import Join
 from plans import program

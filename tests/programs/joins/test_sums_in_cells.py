@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.programs.program import ProgramEngine
 from crown.stages.groups.exported_sums import digits, limbs_from
 from crown.store.codec import NULL

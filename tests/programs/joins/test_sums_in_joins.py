@@ -14,7 +14,7 @@ import pytest
 import crown
 import plans
 from crown.errors import ChangeError
-from crown.kernels import arena as A
+from crown.kernels.memory import arena as A
 from crown.programs.program import ProgramEngine
 from crown.stages.groups.group import Groups
 from plans.program import Program

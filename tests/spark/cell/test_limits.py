@@ -15,8 +15,7 @@ from crown.programs.program import ProgramEngine
 from crown.store import residence
 from crown.store.memory import MappedFile
 from spark_jobs.cell.cell import Cell, Report
-from spark_jobs.cell.limits import Limits
-from spark_jobs.cell.spill import bounded
+from spark_jobs.cell.spill import Limits, bounded
 from spark_jobs.errors import CheckpointError
 from spark_jobs.log.state_log import CellLog
 from tests.oracles.expectation import net

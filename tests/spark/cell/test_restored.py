@@ -10,8 +10,8 @@ import pytest
 
 import plans
 from spark_jobs.cell.cell import Cell, Report
+from spark_jobs.cell.engines import hot_keys, restored, rows_of
 from spark_jobs.cell.kept_plan import KeptPlan, keep_plan, kept_plan
-from spark_jobs.cell.restored import hot_keys, restored, rows_of
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
 from spark_jobs.log.state_location import located
 from spark_jobs.log.state_log import CellLog

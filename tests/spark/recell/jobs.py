@@ -16,7 +16,7 @@ from plans.search.cells.exchanges import rounds
 from plans.types import arrow_type
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.kept_plan import keep_plan
-from spark_jobs.cell.limits import NONE
+from spark_jobs.cell.spill import NONE
 from spark_jobs.dispatch.chain import strides
 from spark_jobs.dispatch.keys import strides_by_key
 from spark_jobs.dispatch.windows import strides_within

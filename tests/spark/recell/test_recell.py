@@ -12,7 +12,7 @@ import pytest
 import plans
 from crown.errors import ChangeError, MemoryBudgetError
 from plans.time.windows import last_rows, sliding, ttl
-from spark_jobs.cell.limits import Limits
+from spark_jobs.cell.spill import Limits
 from spark_jobs.commands import state as command
 from spark_jobs.commands.state import operators, troubles
 from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError

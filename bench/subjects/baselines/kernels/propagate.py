@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from bench.subjects.baselines.kernels.sink import S_CAPACITY, S_TOUCHED, S_WIDTH, emit, flush
 from bench.subjects.baselines.kernels.store import I_KEY, P_OUT, P_OUTS, group_of, list_base, store_add
-from crown.kernels.arena import at32, hi
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.arena import at32, hi
+from crown.kernels.memory.pointers import constants, words
 
 EMIT, ADD, DISTINCT = 0, 1, 2
 G_STEPS, G_ACTION, G_RELATION, G_AT = 0, 1, 2, 3

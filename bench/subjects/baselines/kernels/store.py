@@ -12,10 +12,10 @@ Descriptors in the plan array: ``RD`` words per relation from ``plan[P_RELATIONS
 
 from __future__ import annotations
 
-from crown.kernels.arena import ONE, ZERO, alloc, at32, hi, lo, release, set_hi, set_lo
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import words
-from crown.kernels.tables import find, hash_key, insert, new_table, remove, table_at
+from crown.kernels.memory.arena import ONE, ZERO, alloc, at32, hi, lo, release, set_hi, set_lo
+from crown.kernels.memory.pointers import words
+from crown.kernels.memory.tables import find, hash_key, insert, new_table, remove, table_at
 
 P_RELATIONS, P_INDEXES, P_ATOMS, P_OUT, P_OUTS, P_IDENTITY, P_ATTRIBUTES = 0, 1, 2, 3, 4, 5, 6
 P_HEADER = 8

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from bench.subjects.baselines.kernels.sink import S_CAPACITY, S_TOUCHED, S_WIDTH, emit, flush
 from bench.subjects.baselines.kernels.store import P_OUT, P_OUTS, list_append, list_base, list_remove
-from crown.kernels.arena import NONE, ZERO, alloc, at32, hi, lo, release, set_hi, set_lo
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import find, hash_key, insert, remove
+from crown.kernels.memory.arena import NONE, ZERO, alloc, at32, hi, lo, release, set_hi, set_lo
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import find, hash_key, insert, remove
 
 Y_NODES, Y_IDENTITY = 1, 5
 ND = 14

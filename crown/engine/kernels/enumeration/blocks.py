@@ -37,8 +37,9 @@ from crown.engine.kernels.layout import (
     UP,
     X_CAPACITY,
 )
-from crown.kernels.arena import H_ROOT, PLAIN, ZERO, at32
-from crown.kernels.geometry import (
+from crown.kernels.jit import device
+from crown.kernels.memory.arena import H_ROOT, PLAIN, ZERO, at32
+from crown.kernels.memory.geometry import (
     CHILDREN,
     carried_base,
     carries_words,
@@ -52,8 +53,7 @@ from crown.kernels.geometry import (
     parents_field,
     row_group,
 )
-from crown.kernels.jit import device
-from crown.kernels.runs import copy_run, fill_run
+from crown.kernels.memory.runs import copy_run, fill_run
 
 
 @device

@@ -54,9 +54,10 @@ from crown.engine.kernels.layout import (
     X_PROGRAM,
     X_TOTAL,
 )
-from crown.kernels.arena import H_BLOCKS, H_EMITTED, H_GAP, H_STEPS, PLAIN, ZERO, at32
-from crown.kernels.context import Context
-from crown.kernels.geometry import (
+from crown.kernels.jit import device, kernel
+from crown.kernels.memory.arena import H_BLOCKS, H_EMITTED, H_GAP, H_STEPS, PLAIN, ZERO, at32
+from crown.kernels.memory.context import Context
+from crown.kernels.memory.geometry import (
     CHILDREN,
     carried_base,
     carries_words,
@@ -66,9 +67,8 @@ from crown.kernels.geometry import (
     linked_group,
     list_block,
 )
-from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, prefetch, words
-from crown.kernels.runs import copy_run, fill_run
+from crown.kernels.memory.pointers import constants, prefetch, words
+from crown.kernels.memory.runs import copy_run, fill_run
 
 
 @device

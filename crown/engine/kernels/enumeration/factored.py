@@ -32,9 +32,9 @@ from crown.engine.kernels.layout import (
     X_FILL,
     X_LISTS,
 )
-from crown.kernels.arena import H_EMITTED, PLAIN, at32
 from crown.kernels.jit import device
-from crown.kernels.runs import copy_run, fill_run
+from crown.kernels.memory.arena import H_EMITTED, PLAIN, at32
+from crown.kernels.memory.runs import copy_run, fill_run
 
 
 @device

@@ -9,10 +9,10 @@ limbs of the far part below them. A row with slices has no other value. All slic
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_LOANS, release
-from crown.kernels.far import far_words, release_far
 from crown.kernels.jit import kernel
-from crown.kernels.pointers import words
+from crown.kernels.memory.arena import H_LOANS, release
+from crown.kernels.memory.pointers import words
+from crown.kernels.numbers.far import far_words, release_far
 
 _LOW = 2**32 - 1
 

@@ -21,9 +21,10 @@ from crown.engine.kernels.padding.groups import group_of, is_padded, padding_of
 from crown.engine.kernels.prefetch import ahead_by_key
 from crown.engine.kernels.update import DONE, FULL, IDLE, WALKING
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
-from crown.kernels.arena import NONE, ONE, ZERO, alloc
-from crown.kernels.context import Context
-from crown.kernels.geometry import (
+from crown.kernels.jit import device, kernel
+from crown.kernels.memory.arena import NONE, ONE, ZERO, alloc
+from crown.kernels.memory.context import Context
+from crown.kernels.memory.geometry import (
     T_PADDING,
     children_count,
     parents_count,
@@ -32,8 +33,7 @@ from crown.kernels.geometry import (
     set_row_place,
     set_row_weight,
 )
-from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.pointers import constants, words
 from crown.kernels.strings import NULL
 
 

@@ -24,12 +24,12 @@ from crown.engine.kernels.layout import (
     N_SHIFT,
     R_WIDTH,
 )
-from crown.kernels.arena import ZERO, at32
-from crown.kernels.geometry import T_PADDING, children_base, children_count, parents_count
 from crown.kernels.jit import device
-from crown.kernels.lists import children_remove
+from crown.kernels.memory.arena import ZERO, at32
+from crown.kernels.memory.geometry import T_PADDING, children_base, children_count, parents_count
+from crown.kernels.memory.lists import children_remove
+from crown.kernels.memory.tables import find, hash_key
 from crown.kernels.strings import NULL
-from crown.kernels.tables import find, hash_key
 
 
 @device

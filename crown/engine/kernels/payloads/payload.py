@@ -75,7 +75,8 @@ from crown.engine.kernels.payloads.row_value import (
     part_words,
     weight_of,
 )
-from crown.kernels.arena import (
+from crown.kernels.jit import device
+from crown.kernels.memory.arena import (
     H_LOANS,
     H_WRAPPED,
     NONE,
@@ -86,8 +87,7 @@ from crown.kernels.arena import (
     set_hi,
     set_lo,
 )
-from crown.kernels.far import load_far, release_far, store_far
-from crown.kernels.geometry import (
+from crown.kernels.memory.geometry import (
     T_ENTRIES,
     children_count,
     entry_field,
@@ -97,8 +97,8 @@ from crown.kernels.geometry import (
     row_weight,
     set_row_weight,
 )
-from crown.kernels.jit import device
-from crown.kernels.limbs import (
+from crown.kernels.numbers.far import load_far, release_far, store_far
+from crown.kernels.numbers.limbs import (
     add,
     clear,
     plus,

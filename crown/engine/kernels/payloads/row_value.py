@@ -33,12 +33,12 @@ from crown.engine.kernels.layout import (
     Z_LINKS,
     Z_WORD,
 )
-from crown.kernels.arena import H_WRAPPED, NONE, ONE, ZERO
-from crown.kernels.far import load_far
-from crown.kernels.fixed import FAR_LIMBS, FLOAT_LIMBS, lift_far, lift_float, widen
-from crown.kernels.geometry import linked_group, published, row_weight
 from crown.kernels.jit import device
-from crown.kernels.limbs import (
+from crown.kernels.memory.arena import H_WRAPPED, NONE, ONE, ZERO
+from crown.kernels.memory.geometry import linked_group, published, row_weight
+from crown.kernels.numbers.far import load_far
+from crown.kernels.numbers.fixed import FAR_LIMBS, FLOAT_LIMBS, lift_far, lift_float, widen
+from crown.kernels.numbers.limbs import (
     add,
     clear,
     extend,

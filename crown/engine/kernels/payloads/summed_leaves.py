@@ -31,7 +31,8 @@ from crown.engine.kernels.payloads.row_value import begin, multiply_by_row
 from crown.engine.kernels.prefetch import ahead_by_key
 from crown.engine.kernels.update import DONE, FULL, IDLE, MAX_COPIES, OVER_BUDGET, TOO_MANY, WALKING
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
-from crown.kernels.arena import (
+from crown.kernels.jit import device, kernel
+from crown.kernels.memory.arena import (
     H_BUDGET,
     H_EPOCH,
     H_LIVE,
@@ -45,8 +46,8 @@ from crown.kernels.arena import (
     release,
     size_class,
 )
-from crown.kernels.context import Context
-from crown.kernels.geometry import (
+from crown.kernels.memory.context import Context
+from crown.kernels.memory.geometry import (
     entry_field,
     parents_base,
     parents_count,
@@ -58,10 +59,9 @@ from crown.kernels.geometry import (
     set_row_place,
     set_row_weight,
 )
-from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import sum_leaves
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import hash_key
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import hash_key
+from crown.kernels.numbers.limbs import sum_leaves
 
 
 @device

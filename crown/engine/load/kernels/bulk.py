@@ -30,12 +30,12 @@ from crown.engine.load.kernels.distinct import add_keys, forget, new_keys
 from crown.engine.load.kernels.edges import BLOCK, TASK, TASK_ALIAS, TASK_CHILD, TASK_LOOK, TASK_PASS, enter_root, visit
 from crown.engine.load.kernels.partition import REGIONS, in_order, partition
 from crown.engine.load.kernels.records import Inserted, enter_all, leave_out, merge_doubles, release_all, store_all
-from crown.kernels.arena import H_EPOCH, H_R_UPDATES, NONE, ONE, ZERO
-from crown.kernels.context import Context
-from crown.kernels.geometry import T_ROWS
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import reserve
+from crown.kernels.memory.arena import H_EPOCH, H_R_UPDATES, NONE, ONE, ZERO
+from crown.kernels.memory.context import Context
+from crown.kernels.memory.geometry import T_ROWS
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import reserve
 
 WORK = max(REGIONS + 1, BLOCK)  # words that a load needs besides those for its tuples
 

@@ -9,7 +9,7 @@ Source: Gibbons, "Distinct Sampling for Highly-Accurate Answers to Distinct Valu
 from __future__ import annotations
 
 from crown.kernels.jit import device
-from crown.kernels.tables import hash_key, tagged
+from crown.kernels.memory.tables import hash_key, tagged
 
 ROOM = 1 << 13
 SLOTS = 2 * ROOM

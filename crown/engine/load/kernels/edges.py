@@ -32,8 +32,9 @@ from crown.engine.kernels.payloads.payload import add_value, entered
 from crown.engine.kernels.payloads.row_value import begin, multiply_by_row, weight_of
 from crown.engine.kernels.walk import P_UPDATE, UNION, insert_walk, push
 from crown.engine.load.kernels.partition import reads
-from crown.kernels.arena import COUNTED, H_ROOT, H_S_UPDATES, NONE, ONE, PLAIN, ZERO
-from crown.kernels.geometry import (
+from crown.kernels.jit import device
+from crown.kernels.memory.arena import COUNTED, H_ROOT, H_S_UPDATES, NONE, ONE, PLAIN, ZERO
+from crown.kernels.memory.geometry import (
     CHILDREN,
     PARENTS,
     children_count,
@@ -54,10 +55,9 @@ from crown.kernels.geometry import (
     set_live_parents,
     set_row_place,
 )
-from crown.kernels.jit import device
-from crown.kernels.lists import list_fit, list_write
-from crown.kernels.pointers import prefetch
-from crown.kernels.tables import LOW32, slot_of
+from crown.kernels.memory.lists import list_fit, list_write
+from crown.kernels.memory.pointers import prefetch
+from crown.kernels.memory.tables import LOW32, slot_of
 
 BLOCK = 1 << 12  # entries
 _FAR, _NEAR = 24, 12  # entries: how far ahead a slot and a record, and a bundle, are prefetched

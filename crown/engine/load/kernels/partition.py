@@ -7,9 +7,9 @@ and so are the groups that they make.
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_CAPACITY
 from crown.kernels.jit import device
-from crown.kernels.tables import LOW32, hash_key, home_of
+from crown.kernels.memory.arena import T_CAPACITY
+from crown.kernels.memory.tables import LOW32, hash_key, home_of
 
 REGIONS = 1 << 11  # maximum number of regions of a table: a batch is written to all of them at once
 _REGION = 10  # log2 of the slots of a region, unless the table is too large for that

@@ -27,11 +27,11 @@ from crown.engine.kernels.payloads.payload import WEIGHING, reweigh, weigh
 from crown.engine.kernels.rows import store
 from crown.engine.kernels.update import IDLE, MAX_COPIES
 from crown.engine.load.kernels.partition import reads
-from crown.kernels.arena import NONE, ZERO, align, release
-from crown.kernels.geometry import OWN_LINK, UNREAD, copies, place_outside, row_group, set_copies, set_row_place
 from crown.kernels.jit import device
-from crown.kernels.pointers import prefetch
-from crown.kernels.tables import LOW32, find, hash_key, insert, remove, slot_of
+from crown.kernels.memory.arena import NONE, ZERO, align, release
+from crown.kernels.memory.geometry import OWN_LINK, UNREAD, copies, place_outside, row_group, set_copies, set_row_place
+from crown.kernels.memory.pointers import prefetch
+from crown.kernels.memory.tables import LOW32, find, hash_key, insert, remove, slot_of
 
 NEW = NONE
 _FAR = 16  # entries: how far ahead a slot, or a tuple, is prefetched

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, ZERO
-from crown.kernels.doubles import word_of
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import extend, product_of_words
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, NONE, ZERO
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import made_in, record_in, seek
+from crown.kernels.numbers.doubles import word_of
+from crown.kernels.numbers.limbs import extend, product_of_words
 from crown.kernels.strings import NULL, short_number
-from crown.kernels.tables import made_in, record_in, seek
 from crown.stages.kernels.groups.groups import drop, record_words, state_at
 from crown.stages.kernels.groups.rounding import is_word, ratio
 from crown.stages.kernels.groups.sums import add_all_terms, carry_over

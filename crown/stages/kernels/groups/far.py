@@ -1,16 +1,16 @@
 """Far parts of the sums of groups. Few groups have them, so they are stored apart from the groups' states.
 
-In dense form, a far part is a row of an int64 matrix. In a stage's arena it is a block (``crown.kernels.far``).
+In dense form, a far part is a row of an int64 matrix. In a stage's arena it is a block (``crown.kernels.numbers.far``).
 """
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE
-from crown.kernels.far import load_far, release_far, store_far
-from crown.kernels.fixed import FAR_SHIFT, lift_far, widen
 from crown.kernels.jit import kernel
-from crown.kernels.limbs import add, extend, is_zero, multiply, multiply_word, negate
-from crown.kernels.pointers import words
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE
+from crown.kernels.memory.pointers import words
+from crown.kernels.numbers.far import load_far, release_far, store_far
+from crown.kernels.numbers.fixed import FAR_SHIFT, lift_far, widen
+from crown.kernels.numbers.limbs import add, extend, is_zero, multiply, multiply_word, negate
 
 
 @kernel("words, int, table")

@@ -12,10 +12,10 @@ rejected batch leaves no trace except empty groups, which ``abandon`` deletes.
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_CAPACITY, T_SLOTS, alloc, release
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import LOW32, find, hash_key, insert, remove
+from crown.kernels.memory.arena import T_CAPACITY, T_SLOTS, alloc, release
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import LOW32, find, hash_key, insert, remove
 
 
 @device

@@ -14,11 +14,11 @@ is rebuilt: amortized O(log n) per change, and at most twice the live values plu
 
 from __future__ import annotations
 
-from crown.kernels.arena import alloc, release
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, prefetch, words
+from crown.kernels.memory.arena import alloc, release
+from crown.kernels.memory.pointers import constants, prefetch, words
+from crown.kernels.memory.tables import LOW32, hash_key, remove
 from crown.kernels.strings import NULL
-from crown.kernels.tables import LOW32, hash_key, remove
 from crown.stages.kernels.prefetch import AHEAD
 from crown.stages.kernels.trees.orders import less
 

@@ -11,10 +11,10 @@ unused word, or a word per heap.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, T_CAPACITY, T_SLOTS, T_TALLIES, release
 from crown.kernels.jit import kernel
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import LOW32, made_in, record_in, remove_from, seek
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, T_CAPACITY, T_SLOTS, T_TALLIES, release
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import LOW32, made_in, record_in, remove_from, seek
 from crown.stages.kernels.groups.heaps import HEAPS, MAXIMA, MINIMA, PUSHES, RECORD, heaps_ahead, push
 from crown.stages.kernels.prefetch import look_ahead
 from crown.stages.kernels.trees.ahead import near_handles

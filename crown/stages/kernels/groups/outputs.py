@@ -9,9 +9,9 @@ that the program reads ``VALUE`` words and its form, then of each given column 1
 from __future__ import annotations
 
 from crown.expressions.kernels.evaluate import evaluated
-from crown.kernels.arena import ZERO
 from crown.kernels.jit import device
-from crown.kernels.pointers import beyond
+from crown.kernels.memory.arena import ZERO
+from crown.kernels.memory.pointers import beyond
 from crown.kernels.strings import NULL, short_number
 from crown.stages.kernels.groups.batch import VALUE, work_out
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from crown.kernels.arena import ZERO
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import add, extend, is_zero, negate
-from crown.kernels.pointers import words
+from crown.kernels.memory.arena import ZERO
+from crown.kernels.memory.pointers import words
+from crown.kernels.memory.tables import LOW32
+from crown.kernels.numbers.limbs import add, extend, is_zero, negate
 from crown.kernels.strings import NULL
-from crown.kernels.tables import LOW32
 
 _SHORT = 1 << 31
 _EXACT = 1 << 53  # integers up to this are exact doubles

@@ -8,10 +8,11 @@ other. Near doubles are integers of four limbs, which also suffice for the sum o
 from __future__ import annotations
 
 from crown.expressions.kernels.evaluate import PAIRS
-from crown.kernels.arena import ZERO
-from crown.kernels.fixed import FLOAT_LIMBS, lift_float
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import (
+from crown.kernels.memory.arena import ZERO
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.numbers.fixed import FLOAT_LIMBS, lift_float
+from crown.kernels.numbers.limbs import (
     add,
     add_multiple,
     extend,
@@ -21,7 +22,6 @@ from crown.kernels.limbs import (
     product_of_words,
     sum_of_pairs,
 )
-from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL, value_word
 
 _INFINITY = 2047 << 52

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import clear
-from crown.kernels.pointers import words
+from crown.kernels.memory.pointers import words
+from crown.kernels.numbers.limbs import clear
 from crown.stages.kernels.over import surveys as places
 from crown.stages.kernels.trees.nodes import add_sums
 

@@ -12,8 +12,8 @@ of given rows with this value or a lower one. So an additional value is identifi
 from __future__ import annotations
 
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import add_multiple, clear
-from crown.kernels.pointers import words
+from crown.kernels.memory.pointers import words
+from crown.kernels.numbers.limbs import add_multiple, clear
 
 SELECTED, COMMONEST, SUMMED = 0, 1, 2
 """Results: the value at a position (from 0), the most frequent value (the first of several), and the sums over the

@@ -6,12 +6,12 @@ A partition is a record in a table: its key (``k`` codes) and the root of the tr
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, T_TALLIES, release
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import add, carry, clear, plus
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, T_TALLIES, release
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import find, hash_key, made_in, record_in, remove, seek
+from crown.kernels.numbers.limbs import add, carry, clear, plus
 from crown.kernels.strings import NULL
-from crown.kernels.tables import find, hash_key, made_in, record_in, remove, seek
 from crown.stages.kernels.over.sessions import WORD, opened, told
 from crown.stages.kernels.trees.ahead import arrived, near_handles, near_keys
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, NEXT, row_at

@@ -17,10 +17,10 @@ number of copies (see ``crown.stages.kernels.over.sessions``).
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_STEPS
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import clear
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.arena import H_STEPS
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.numbers.limbs import clear
 from crown.kernels.strings import NULL
 from crown.stages.kernels.over.partitions import ENTRY, HANDLE, HIGH, LEAF, LOW, RANK, THERE
 from crown.stages.kernels.over.sessions import COLUMN, WORD, apart, before, opens, time_of

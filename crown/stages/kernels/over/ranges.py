@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_STEPS
 from crown.kernels.jit import kernel
-from crown.kernels.limbs import add, negate
-from crown.kernels.pointers import constants, words
-from crown.kernels.tables import find, hash_key
+from crown.kernels.memory.arena import H_STEPS
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.memory.tables import find, hash_key
+from crown.kernels.numbers.limbs import add, negate
 from crown.stages.kernels.trees.ordered import locate, total
 from crown.stages.kernels.trees.scan import emit
 

@@ -8,10 +8,10 @@ three.
 
 from __future__ import annotations
 
-from crown.kernels.arena import LINE
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, prefetch, words
-from crown.kernels.tables import find, hash_key, slot_of
+from crown.kernels.memory.arena import LINE
+from crown.kernels.memory.pointers import constants, prefetch, words
+from crown.kernels.memory.tables import find, hash_key, slot_of
 from crown.stages.kernels.over import partitions as places_of
 from crown.stages.kernels.over.partitions import DONE, change_row
 from crown.stages.kernels.over.picks import PICK, pick_rows

@@ -10,7 +10,7 @@ before it, so a change of a row also changes the word of the next row.
 from __future__ import annotations
 
 from crown.kernels.jit import device
-from crown.kernels.limbs import minus
+from crown.kernels.numbers.limbs import minus
 from crown.stages.kernels.trees.nodes import BACK, LENGTH, LEVEL, child_at, row_at, sums_at
 from crown.stages.kernels.trees.ordered import same
 from crown.stages.kernels.trees.scan import here, leftmost

@@ -8,10 +8,10 @@ only one child of each level is opened: the path to the bound.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_STEPS, ONE, ZERO
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import add, clear, extend, multiply_word, negate
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.arena import H_STEPS, ONE, ZERO
+from crown.kernels.memory.pointers import constants, words
+from crown.kernels.numbers.limbs import add, clear, extend, multiply_word, negate
 from crown.kernels.strings import NULL
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, LEVEL, child_at, row_at, sums_at
 

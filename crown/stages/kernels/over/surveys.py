@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_STEPS
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.arena import H_STEPS
+from crown.kernels.memory.pointers import constants, words
 from crown.stages.kernels.trees.ahead import arrived, near_keys
 from crown.stages.kernels.trees.nodes import BACK, HEAD, LENGTH, LEVEL, row_at
 from crown.stages.kernels.trees.ordered import BEHIND, FIRST, compare, locate, total

@@ -10,10 +10,10 @@ the change of its sum.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_STEPS, LINE
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import clear, sum_of_pairs
-from crown.kernels.pointers import constants, prefetch, words
+from crown.kernels.memory.arena import H_STEPS, LINE
+from crown.kernels.memory.pointers import constants, prefetch, words
+from crown.kernels.numbers.limbs import clear, sum_of_pairs
 from crown.kernels.strings import NULL
 from crown.stages.kernels.over.sessions import before
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, NEXT, add_sums, full, node_words, row_at, sums_at

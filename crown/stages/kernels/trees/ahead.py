@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_STEPS, LINE
 from crown.kernels.jit import device
-from crown.kernels.pointers import prefetch
-from crown.kernels.tables import LOW32, find, hash_key, slot_of
+from crown.kernels.memory.arena import H_STEPS, LINE
+from crown.kernels.memory.pointers import prefetch
+from crown.kernels.memory.tables import LOW32, find, hash_key, slot_of
 from crown.stages.kernels.trees.nodes import LEVEL, child_at, full, node_words
 from crown.stages.kernels.trees.ordered import DEPTH, copies_before, search
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_STEPS
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import words
+from crown.kernels.memory.arena import H_STEPS
+from crown.kernels.memory.pointers import words
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, LEVEL, child_at, reaches, sums_at
 from crown.stages.kernels.trees.ordered import total
 

@@ -19,9 +19,9 @@ least 32; a root that is a leaf has only the room that it needs::
 
 from __future__ import annotations
 
-from crown.kernels.arena import class_words, size_class
 from crown.kernels.jit import device
-from crown.kernels.limbs import add, sum_of_pairs
+from crown.kernels.memory.arena import class_words, size_class
+from crown.kernels.numbers.limbs import add, sum_of_pairs
 from crown.kernels.strings import NULL
 
 LEVEL, LENGTH, ROOM, NEXT, BACK, HEAD = 0, 1, 2, 3, 4, 5

@@ -13,10 +13,10 @@ So a tree has at most a constant number of words per row, after any deletes.
 
 from __future__ import annotations
 
-from crown.kernels.arena import alloc, release
 from crown.kernels.jit import device
-from crown.kernels.limbs import clear
-from crown.kernels.pointers import prefetch
+from crown.kernels.memory.arena import alloc, release
+from crown.kernels.memory.pointers import prefetch
+from crown.kernels.numbers.limbs import clear
 from crown.kernels.strings import NULL
 from crown.stages.kernels.trees.nodes import (
     BACK,

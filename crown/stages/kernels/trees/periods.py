@@ -6,9 +6,9 @@ then of all others.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_STEPS
 from crown.kernels.jit import kernel
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.arena import H_STEPS
+from crown.kernels.memory.pointers import constants, words
 from crown.stages.kernels.trees.nodes import HEAD, LEVEL, row_at
 from crown.stages.kernels.trees.ordered import BEHIND, locate
 from crown.stages.kernels.trees.scan import here

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import LINE
 from crown.kernels.jit import device
-from crown.kernels.limbs import clear
-from crown.kernels.pointers import prefetch
+from crown.kernels.memory.arena import LINE
+from crown.kernels.memory.pointers import prefetch
+from crown.kernels.numbers.limbs import clear
 from crown.stages.kernels.trees.nodes import (
     BACK,
     HEAD,

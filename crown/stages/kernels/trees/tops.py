@@ -7,9 +7,9 @@ change costs O(log n) for any window, and no group is read as a whole.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
+from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_STEPS
+from crown.kernels.memory.pointers import constants, words
 from crown.stages.kernels.over.partitions import ABSENT, DONE, OVER_BUDGET, entered, left
 from crown.stages.kernels.trees.ahead import near_keys
 from crown.stages.kernels.trees.ordered import EXACT, copies_there, locate, put, total

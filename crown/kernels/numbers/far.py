@@ -10,8 +10,8 @@ The number 0 has no block: its handle is 0. ``H_FAR`` counts the blocks.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_FAR, alloc, release
 from crown.kernels.jit import device
+from crown.kernels.memory.arena import H_FAR, alloc, release
 
 _LOW = 2**32 - 1
 

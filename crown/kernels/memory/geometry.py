@@ -54,8 +54,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import ONE, PLAIN, T_TALLIES, at32, hi, lo, set_hi, set_lo
 from crown.kernels.jit import device
+from crown.kernels.memory.arena import ONE, PLAIN, T_TALLIES, at32, hi, lo, set_hi, set_lo
 
 _GROUP = 3  # words of a group without its key, its references and its payload
 OWN_LINK = ONE  # the link of a row to its own group

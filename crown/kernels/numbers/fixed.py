@@ -11,7 +11,7 @@ if one of its factors is far. Most sums never have a far part, see ``far``.
 from __future__ import annotations
 
 from crown.kernels.jit import device
-from crown.kernels.limbs import clear, extend, negate
+from crown.kernels.numbers.limbs import clear, extend, negate
 
 FLOAT_BITS = 112  # the unit of a near double is 2^-112
 FLOAT_LIMBS = 4

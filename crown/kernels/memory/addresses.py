@@ -41,4 +41,4 @@ call: Any = instruction(_call, "call")
 words_at: Any = instruction(_array(ctypes.c_int64), "words_at")
 halves_at: Any = instruction(_array(ctypes.c_int32), "halves_at")
 constants_at: Any = instruction(_array(ctypes.c_int64), "constants_at")
-"""Returns the pointer to ``size`` words, half words or constants at ``address`` (see ``crown.kernels.pointers``)."""
+"""Returns the pointer to ``size`` words, half words or constants at ``address`` (see ``pointers``)."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import prefetch
+from crown.kernels.memory.pointers import prefetch
 
 MAGIC = 0x314E574F5243  # "CROWN1" little endian
 FORMAT = 9

@@ -25,9 +25,9 @@ from plans.frontends.catalyst.relations import parse
 from plans.frontends.catalyst.tree import tables_of, views_of
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
-from spark_jobs.functions import not_carried, register_functions
 from spark_jobs.ingest.types import spark_type, type_of_spark
-from spark_jobs.plan_values import filled
+from spark_jobs.queries.functions import not_carried, register_functions
+from spark_jobs.queries.plan_values import filled
 
 _RULES = (
     "PullupCorrelatedPredicates",

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import (
+from crown.kernels.jit import device, kernel
+from crown.kernels.memory.arena import (
     H_CHAIN,
     H_HIGH,
     H_LOW,
@@ -30,7 +31,6 @@ from crown.kernels.arena import (
     alloc,
     release,
 )
-from crown.kernels.jit import device, kernel
 
 MIN_SLOTS = np.int64(8)
 LOW32 = 0xFFFFFFFF

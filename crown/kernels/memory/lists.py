@@ -8,8 +8,9 @@ rows only show that they are in V_s.
 
 from __future__ import annotations
 
-from crown.kernels.arena import COUNTED, PLAIN, ZERO, alloc, at32, release
-from crown.kernels.geometry import (
+from crown.kernels.jit import device, kernel
+from crown.kernels.memory.arena import COUNTED, PLAIN, ZERO, alloc, at32, release
+from crown.kernels.memory.geometry import (
     CHILDREN,
     OWN_LINK,
     PARENTS,
@@ -28,7 +29,6 @@ from crown.kernels.geometry import (
     set_list_length,
     set_list_room,
 )
-from crown.kernels.jit import device, kernel
 
 
 @kernel("int")
