@@ -189,7 +189,7 @@ def test_a_file_that_is_gone_is_named_but_a_batch_that_is_being_committed_is_lef
     assert delta_files(tmp_path) == files[:2]
     os.rename(tmp_path / "aside", files[2])
     os.unlink(files[0])
-    with pytest.raises(DamagedStateError, match="batch 0 was committed with it"):
+    with pytest.raises(DamagedStateError, match="of the committed batch 0 is missing"):
         delta_files(tmp_path)
     (tmp_path / "_manifests" / "0.json").write_text("{")
     with pytest.raises(DamagedStateError, match=r"0\.json is damaged"):
