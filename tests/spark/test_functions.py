@@ -64,7 +64,7 @@ def test_functions_of_spark_are_refused_by_their_names(spark) -> None:
     spark.udf.register("plus_one", lambda x: x + 1, "bigint")
     spark.createDataFrame([(1, 1, 5)], "id BIGINT, k BIGINT, x BIGINT").createOrReplaceTempView("t")
     for query in (spark.table("t").select(plus("x").alias("y")), "SELECT plus_one(x) AS y FROM t"):
-        with pytest.raises(PlanError, match="function of users") as refused:
+        with pytest.raises(PlanError, match="user-defined function") as refused:
             relation_of(spark, query, Schema.of(SCHEMA))
         assert "crown.function" in str(refused.value)
 
