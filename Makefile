@@ -134,9 +134,10 @@ native-peers:
 	@if ! command -v cargo >/dev/null; then \
 	  echo "differential dataflow and dbsp are left out: building them needs cargo, Rust's package manager" >&2; exit 0; \
 	fi; \
-	RUSTFLAGS="$$RUSTFLAGS -C target-cpu=native" cargo build --release --locked --quiet --manifest-path bench/peers/Cargo.toml || exit 1; \
+	export RUSTFLAGS="$$RUSTFLAGS -C target-cpu=native"; \
+	cargo build --release --locked --quiet --manifest-path bench/peers/Cargo.toml || exit 1; \
 	echo "building dbsp, which needs a C compiler and takes some minutes the first time ..."; \
-	RUSTFLAGS="$$RUSTFLAGS -C target-cpu=native" cargo build --release --locked --quiet --manifest-path bench/peers/dbsp/Cargo.toml \
+	cargo build --release --locked --quiet --manifest-path bench/peers/dbsp/Cargo.toml \
 	  || echo "dbsp is left out: it could not be built here, as said above" >&2
 
 $(VENV)/.bench: setup.cfg pyproject.toml bench/pyproject.toml | $(BIN)/python

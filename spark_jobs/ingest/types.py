@@ -104,7 +104,7 @@ def carried_type(type_: T.DataType) -> Any:
 
 
 def carried(value: SparkColumn, type_: T.DataType) -> SparkColumn:
-    """Returns a value of a Spark type in the form that is passed to Python."""
+    """Converts a value of a Spark type to the form that Python receives."""
     return value.cast("interval month").cast("int") if isinstance(type_, T.YearMonthIntervalType) else value
 
 

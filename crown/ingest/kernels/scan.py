@@ -193,8 +193,8 @@ def _hash_of_text(ends, data, i):
 
 @device
 def _dealt(batch, plan, i, size):
-    """Returns a word whose bit ``j`` is 1 if row ``i + j`` belongs to this cell. A row with NULL belongs to the
-    first."""
+    """Returns a word whose bit ``j`` is 1 if row ``i + j`` belongs to this cell. Rows with NULL belong to the
+    first cell."""
     child, form, cells, cell = _child(batch, plan[D_DEALT]), plan[D_FORM], plan[D_CELLS], plan[D_CELL]
     first, data = _first(batch, child) + i, _buffer(child, 1)
     valid, found = _valid(child, first, size), ZERO

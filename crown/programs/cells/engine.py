@@ -172,14 +172,14 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
             if closing is not None:
                 closing(found)
 
-        if prepared.rows >= _FEW and self._side_by_side:
-            self._apply_at_once(prepared, wanted, close)
+        if prepared.rows >= _FEW and self._parallel:
+            self._apply_in_parallel(prepared, wanted, close)
         else:
             self._apply_in_turn(0, prepared, wanted, close, [])
         return found
 
     @property
-    def _side_by_side(self) -> bool:
+    def _parallel(self) -> bool:
         """Returns True if the cells may work at the same time. What one may take of a budget depends on the others."""
         return self.memory.budget.words >= ADDRESSABLE
 
@@ -200,12 +200,12 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
             return
         cell = self.cells[number]
 
-        def go_on(mine: list[Any]) -> None:
+        def apply_next(mine: list[Any]) -> None:
             self._apply_in_turn(number + 1, prepared, wanted, closing, [*found, *mine])
 
-        cell.apply(prepared.cells[number], self._wanted(wanted, cell), go_on)
+        cell.apply(prepared.cells[number], self._wanted(wanted, cell), apply_next)
 
-    def _apply_at_once(self, prepared: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None]) -> None:
+    def _apply_in_parallel(self, prepared: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None]) -> None:
         """Applies a batch to all cells at the same time, to the first one in this thread."""
         vote = self._vote = Vote(len(self.cells) - 1)
         found: list[list[Any]] = [[] for _ in self.cells]
@@ -306,7 +306,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
     def _turns(self, running: Sequence[Generator[Any, None, None]]) -> list[list[Any]]:
         """Returns the next deltas of each cell, which end with ``HELD`` when its part has been applied."""
         jobs = [partial(_some, batch) for batch in running]
-        if not self._side_by_side:
+        if not self._parallel:
             return [job() for job in jobs]
         given = [self._threads.pool.submit(job) for job in jobs[1:]]
         try:

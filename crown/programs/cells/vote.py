@@ -22,17 +22,17 @@ class Vote:
 
     def __init__(self, cells: int) -> None:
         self._left = cells
-        self._said = threading.Condition()
+        self._condition = threading.Condition()
         self._stands: bool | None = None
         self._failed = False
 
     def await_decision(self) -> None:
         """Says that a cell has applied its part, and waits. Raises Stopped if the batch does not stand."""
-        with self._said:
+        with self._condition:
             self._left -= 1
-            self._said.notify_all()
+            self._condition.notify_all()
             while self._stands is None:
-                self._said.wait()
+                self._condition.wait()
         if not self._stands:
             raise Stopped
 
@@ -43,22 +43,22 @@ class Vote:
 
     def fail(self) -> None:
         """Says that a cell has not applied its part."""
-        with self._said:
+        with self._condition:
             self._failed = True
-            self._said.notify_all()
+            self._condition.notify_all()
 
     def await_others(self, check: Callable[[], None]) -> None:
         """Returns when all cells have applied their parts. Raises Stopped if one has not, and what ``check``
         raises."""
-        with self._said:
+        with self._condition:
             while self._left and not self._failed:
-                if not self._said.wait(_TICK):
+                if not self._condition.wait(_TICK):
                     check()
         self.check()
 
     def decide(self, stands: bool) -> None:
         """Ends the vote, unless it has ended."""
-        with self._said:
+        with self._condition:
             if self._stands is None:
                 self._stands = stands
-            self._said.notify_all()
+            self._condition.notify_all()

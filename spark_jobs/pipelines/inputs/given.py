@@ -118,7 +118,7 @@ def _of_texts(spark: SparkSession, location: Location, columns: T.StructType) ->
 
 
 def with_streams(session: Session, locations: Mapping[str, Location], queries: Iterable[object]) -> SparkSession:
-    """Returns a session in which the sources of files that queries read as streams are streaming views."""
+    """Returns a session with a streaming view for each folder of files that a query reads as a stream."""
     selected = {name.lower() for query in queries if isinstance(query, str) for name in streams_in(query)}
     read = {name: at for name, at in locations.items() if at.kind in FILES and name.lower() in selected}
     if not read:

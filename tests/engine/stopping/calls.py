@@ -43,7 +43,7 @@ SNB = "SELECT p, first, last, m, one FROM person, message, knows WHERE p = creat
 
 
 def chain(seed: int) -> Subject:
-    """Returns a random program: conditions, a join of some tables, groups by some columns, sums of what is computed."""
+    """Returns a random query: a join of tables with conditions, GROUP BY columns, and sums of expressions."""
     random = Random(seed)
     tables, on = random.choice(((LINES, ""), (ORDERS, "o.ok = l.ok"), (ALL, "c.ck = o.ck AND l.ok = o.ok")))
     keys = ["mode", "num", "l.ok", "YEAR(sent)", "n % 3 = 1"]

@@ -223,7 +223,7 @@ class Run:
         self.after = self.expectation.result
 
     def absent(self, name: str) -> Row:
-        """Returns a row that is neither in a table nor in the batch, whichever of its columns are read."""
+        """Returns a row whose whole numbers and texts are in no row of the tables and of the batch."""
         unknown = {"int64": -1, "string": "a tag that no row has"}
         kinds = [column.type for column in self.database.schema[name].columns]
         return tuple(unknown.get(kind, self._value(kind)) for kind in kinds)
