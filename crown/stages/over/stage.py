@@ -86,7 +86,7 @@ class Over(InOrder, Stage):
         self._picks = Picks([(i, one) for i, one in functions if one.from_row], place, self._sums, self._trees)
         self._reach = Reach(stage, self._all, self, self._picks, Flips(self._sums, self._trees))
         self._running = Running(stage.functions, len(stage.order), self._sums, self._trees)
-        alike = all(one.running for one in stage.functions) and self._running.in_words
+        alike = all(one.running for one in stage.functions) and self._running.fits_words
         self._unfolding = Unfolding(self._running, self._shown) if alike else None
         part.open(1 + len(self._kept))
 

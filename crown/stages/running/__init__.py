@@ -1,1 +1,1 @@
-"""Running functions: sums of all that is before a row, whose deltas are rows or ranges."""
+"""Running functions: sums over the rows before a row, whose deltas are rows or ranges."""

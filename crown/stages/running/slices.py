@@ -2,10 +2,10 @@
 
     net -> feed -> the trees of partitions -> the runs of selected rows, before and after -> the difference
 
-All rows are stored in order, with exact sums. A row with the bound is stored among them, and a tree has its bound as it
-has its sums. The selected rows are read from a tree as runs of adjacent rows, before and after a batch changes it. The
-stage outputs the difference. So a change reads only the rows that it moves across the bound, not all rows whose sums it
-moves.
+All rows are stored in order, with exact sums. The row that carries the bound is stored among them, and a tree sums its
+bounds as it sums its values. The selected rows are read from a tree as runs of adjacent rows, before and after a batch
+changes it. The stage outputs the difference. So a change reads only the rows that it moves across the bound, not all
+rows whose sums it moves.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from plans.schema import Column
 from plans.types import exact_scale
 
 _BITS = 40  # of a position: there are fewer rows
-_EVERY = Frame("rows", None, 0)
+_SO_FAR = Frame("rows", None, 0)
 
 
 @dataclass(eq=False)
 class _Runs:
-    """Selected rows: positions ``firsts`` to ``ends`` of the trees with the numbers ``of``."""
+    """Selected rows: positions ``firsts`` to ``ends`` of the trees with the numbers ``tree``."""
 
-    of: np.ndarray
+    tree: np.ndarray
     firsts: np.ndarray
     ends: np.ndarray
 
-    def hold(self, of: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    def contain(self, tree: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Returns whether positions of trees are selected (bool[n])."""
-        begins, ends = (np.append(0, (self.of << _BITS) + part) for part in (self.firsts, self.ends))
-        wanted = (of << _BITS) + positions
+        begins, ends = (np.append(0, (self.tree << _BITS) + part) for part in (self.firsts, self.ends))
+        targets = (tree << _BITS) + positions
         ends[0] = -1
-        return np.asarray(wanted < ends[np.searchsorted(begins, wanted, "right") - 1])
+        return np.asarray(targets < ends[np.searchsorted(begins, targets, "right") - 1])
 
 
 def _rule(rule: Slice, sums: Sums, functions: Sequence[WindowFunction], bound: int) -> np.ndarray:
@@ -57,13 +57,13 @@ def _rule(rule: Slice, sums: Sums, functions: Sequence[WindowFunction], bound: i
 
     ``functions``: the sums of all values, of negative values, and of bounds. ``bound``: the column of bounds.
     """
-    places = [sums.summed(one) for one in functions]
+    places = [sums.summed(call) for call in functions]
     (total, count), (fall, _), (bounds, number) = (
-        ((place.start, place.stop - place.start), sums.rules[one.name].counted(sums.layout))
-        for one, place in zip(functions, places, strict=True)
+        ((place.start, place.stop - place.start), sums.rules[call.name].counted(sums.layout))
+        for call, place in zip(functions, places, strict=True)
     )
     scales = [exact_scale(functions[i].type) or 0 for i in (0, 2)]
-    units = [10 ** max(0, other - mine) for mine, other in (scales, scales[::-1])]
+    units = [10 ** max(0, other - own) for own, other in (scales, scales[::-1])]
     limbs = max(total[1], bounds[1]) + 1 + (scales[0] != scales[1])
     flags = rule.comparison in ("le", "gt"), rule.comparison in ("lt", "le"), rule.inclusive, rule.zero
     return np.array([*total, count, *fall, *bounds, number, bound, limbs, *units, *flags], np.int64)
@@ -77,18 +77,19 @@ class Slices(InOrder, Stage):
         self.inputs: tuple[str | int, ...] = (stage.feed.source,)
         self.parts: tuple[np.ndarray, ...] = (part.arena,)
         self._part = part
-        given, named = stage.feed.columns, {output.name: output for output in stage.feed.columns}
+        outputs, named = stage.feed.columns, {output.name: output for output in stage.feed.columns}
         summed, bound = named[stage.slice.summed], named[stage.slice.bound]
         falls = Output(unused("falls", named), "bool", call("lt", summed.expr, cast(lit(0), summed.type)))
-        self._reader = Reader(replace(stage.feed, columns=(*given, falls)), source, part.dictionary)
+        self._reader = Reader(replace(stage.feed, columns=(*outputs, falls)), source, part.dictionary)
         self._all = self._reader.columns
-        self._shown = len(given) - stage.hidden
-        self.columns = self._all[: self._shown]
+        self._visible = len(outputs) - stage.hidden
+        self.columns = self._all[: self._visible]
         place = {column.name: i for i, column in enumerate(self._all)}
         keyed = [place[name] for name in stage.keys]
         read = ((summed, None), (summed, falls.name), (bound, None))
         functions = [
-            WindowFunction(str(i), one.type, "sum", (one.name,), where, _EVERY) for i, (one, where) in enumerate(read)
+            WindowFunction(str(i), output.type, "sum", (output.name,), where, _SO_FAR)
+            for i, (output, where) in enumerate(read)
         ]
         self._sums = Sums(functions, self._all, part.dictionary, {})
         self._trees = Partitions(
@@ -109,37 +110,38 @@ class Slices(InOrder, Stage):
         """
         net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
         if not len(net):
-            return Zset.empty(self._shown)
-        return self._part.run_atomically(net, self._changed, self._change)
+            return Zset.empty(self._visible)
+        return self._part.run_atomically(net, self._delta, self._change)
 
     def _change(self, net: Zset, done: np.ndarray) -> None:
         self._trees.change(net, lambda keys, weights: self._sums.of(keys, weights)[0], done, "of a slice")
 
-    def _changed(self, net: Zset, done: np.ndarray) -> Zset:
-        """Adds rows. Returns the change of the selected rows: for rows with changed values one by one, and for all
-        others between the ends of runs, at their positions after the batch."""
-        rows = Zset(net.rows[:, : self._shown], np.ones(len(net), np.int64)).net()
+    def _delta(self, net: Zset, done: np.ndarray) -> Zset:
+        """Applies changes of rows. Returns the change of the selected rows: the changed rows one by one, and all other
+        rows between the old and the new ends of runs, at their positions after the batch."""
+
+        rows = Zset(net.rows[:, : self._visible], np.ones(len(net), np.int64)).net()
         keys = np.zeros((len(self._all), len(rows)), np.int64)
-        keys[: self._shown] = rows.columns()
+        keys[: self._visible] = rows.columns()
         before = self._trees.find(keys)
-        old_trees, old_of = np.unique(before, return_inverse=True)
+        old_trees, old_tree = np.unique(before, return_inverse=True)
         old = self._runs(old_trees)
-        firsts, lasts = self._ends(old_trees, old)
-        was = self._selected(old, old_of, before, keys)
+        firsts, lasts = self._edges(old_trees, old)
+        selected_before = self._selected(old, old_tree, before, keys)
         self._change(net, done)
         after = self._trees.find(keys)
-        trees, first, of = np.unique((before << 32) | after, return_index=True, return_inverse=True)
+        trees, first, tree = np.unique((before << 32) | after, return_index=True, return_inverse=True)
         handles = after[first]
         renumbered = np.zeros(len(old_trees), np.int64)
-        renumbered[old_of[first]] = np.arange(len(trees))
-        kept = self._moved(handles, renumbered[old.of], firsts, lasts)
+        renumbered[old_tree[first]] = np.arange(len(trees))
+        relocated = self._relocated(handles, renumbered[old.tree], firsts, lasts)
         new = self._runs(handles)
         begins, ends = self._bounds(after, keys)
-        there = begins < ends
-        by_place = kept.hold(of, begins) & there
-        turned = by_place.astype(np.int64) - was
-        found = [self._between(handles, kept, new), Zset(rows.rows, turned)[turned != 0]]
-        return Zset.gathered(found, self._shown).net()
+        present = begins < ends
+        selected_by_position = relocated.contain(tree, begins) & present
+        weights = selected_by_position.astype(np.int64) - selected_before
+        found = [self._between(handles, relocated, new), Zset(rows.rows, weights)[weights != 0]]
+        return Zset.gathered(found, self._visible).net()
 
     def _runs(self, handles: np.ndarray) -> _Runs:
         """Returns the selected rows of trees. O(log n) per run."""
@@ -157,40 +159,45 @@ class Slices(InOrder, Stage):
                 return _Runs(*np.ascontiguousarray(runs[:found].T))
             room = found
 
-    def _ends(self, handles: np.ndarray, runs: _Runs) -> tuple[np.ndarray, np.ndarray]:
+    def _edges(self, handles: np.ndarray, runs: _Runs) -> tuple[np.ndarray, np.ndarray]:
         """Returns the first and the last row of runs, codes, int64[width, n]. O(log n) each."""
-        of = handles[runs.of]
-        return self._trees.row(of, runs.firsts), self._trees.row(of, runs.ends - 1)
+        trees = handles[runs.tree]
+        return self._trees.row(trees, runs.firsts), self._trees.row(trees, runs.ends - 1)
 
-    def _moved(self, handles: np.ndarray, of: np.ndarray, firsts: np.ndarray, lasts: np.ndarray) -> _Runs:
+    def _relocated(self, handles: np.ndarray, tree: np.ndarray, firsts: np.ndarray, lasts: np.ndarray) -> _Runs:
         """Returns the runs of trees between rows ``firsts`` and ``lasts``, present or not. O(log n) each."""
-        begins = self._trees.located(handles[of], firsts, self._ordered, FIRST)[0]
-        ends = self._trees.located(handles[of], lasts, self._ordered, BEHIND)[0]
-        order = np.argsort((of << _BITS) + begins, kind="stable")
-        return _Runs(of[order], begins[order], ends[order])
+        begins = self._trees.located(handles[tree], firsts, self._ordered, FIRST)[0]
+        ends = self._trees.located(handles[tree], lasts, self._ordered, BEHIND)[0]
+        order = np.argsort((tree << _BITS) + begins, kind="stable")
+        return _Runs(tree[order], begins[order], ends[order])
 
     def _bounds(self, handles: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the start and the end positions of the rows with these ORDER BY values."""
-        one, other = (self._trees.located(handles, keys, 1, mode)[0] for mode in (FIRST, BEHIND))
-        return one, other
+        begins, ends = (self._trees.located(handles, keys, 1, mode)[0] for mode in (FIRST, BEHIND))
+        return begins, ends
 
-    def _selected(self, runs: _Runs, of: np.ndarray, handles: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _selected(self, runs: _Runs, tree: np.ndarray, handles: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Returns bool[n], True if the rows with these ORDER BY values are selected."""
         begins, ends = self._bounds(handles, keys)
-        return runs.hold(of, begins) & (begins < ends)
+        return runs.contain(tree, begins) & (begins < ends)
 
     def _between(self, handles: np.ndarray, old: _Runs, new: _Runs) -> Zset:
         """Returns the rows that are only in new runs of trees, minus the rows that are only in old runs."""
-        parts = ((new.firsts, new.of, 1), (new.ends, new.of, -1), (old.firsts, old.of, -1), (old.ends, old.of, 1))
-        places = np.concatenate([(of << _BITS) + at for at, of, _ in parts])
+        parts = (
+            (new.firsts, new.tree, 1),
+            (new.ends, new.tree, -1),
+            (old.firsts, old.tree, -1),
+            (old.ends, old.tree, 1),
+        )
+        places = np.concatenate([(tree << _BITS) + at for at, tree, _ in parts])
         signs = np.concatenate([np.full(len(at), sign, np.int64) for at, _, sign in parts])
         order = np.argsort(places, kind="stable")
         places, signs = places[order], np.cumsum(signs[order])
-        some = ((signs[:-1] != 0) & (places[1:] > places[:-1])).nonzero()[0]
-        of, lows = places[some] >> _BITS, places[some] & ((1 << _BITS) - 1)
-        highs = lows + places[some + 1] - places[some]
-        rows, _ = self._trees.copied(handles[of], lows, highs, self._trees.unsummed)
-        return Zset.of_columns(rows[: self._shown], np.repeat(signs[some], highs - lows))
+        changed = ((signs[:-1] != 0) & (places[1:] > places[:-1])).nonzero()[0]
+        tree, lows = places[changed] >> _BITS, places[changed] & ((1 << _BITS) - 1)
+        highs = lows + places[changed + 1] - places[changed]
+        rows, _ = self._trees.copied(handles[tree], lows, highs, self._trees.unsummed)
+        return Zset.of_columns(rows[: self._visible], np.repeat(signs[changed], highs - lows))
 
     # Reading
     # ------------------------------------------------------------------------------------------------------------------
@@ -204,6 +211,6 @@ class Slices(InOrder, Stage):
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row. O(log n) per run of its partition."""
         keys = np.zeros((len(self._all), 1), np.int64)
-        keys[: self._shown, 0] = row
+        keys[: self._visible, 0] = row
         handles = self._trees.find(keys)
         return int(self._selected(self._runs(handles), np.zeros(1, np.int64), handles, keys)[0])
