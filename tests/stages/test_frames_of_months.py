@@ -13,7 +13,7 @@ import pytest
 
 import crown
 from crown.kernels.strings import NULL
-from crown.stages.over.frames import moved
+from crown.stages.over.frames import plus_offset
 from crown.stages.over.stage import Over
 from plans.expressions.build import col
 from plans.plan import Output
@@ -134,15 +134,15 @@ def test_a_change_costs_the_logarithm_of_its_partition_and_its_frame() -> None:
 def test_a_bound_outside_of_the_calendar_is_its_end() -> None:
     most = 2**63 - 1
     codes = np.array([0, most // DAY * DAY, -(most // DAY) * DAY, most, NULL], np.int64)
-    later, beyond = moved(codes, "timestamp", 2**31 - 1, "months")
+    later, beyond = plus_offset(codes, "timestamp", 2**31 - 1, "months")
     assert later.tolist() == [most, most, most, most, NULL]
     assert beyond.tolist() == [True] * 4 + [False]
-    assert moved(codes, "timestamp", 1 - 2**31, "months")[0].tolist() == [1 - 2**63] * 4 + [NULL]
-    near, beyond = moved(codes[1:4], "timestamp", 0, "months")
+    assert plus_offset(codes, "timestamp", 1 - 2**31, "months")[0].tolist() == [1 - 2**63] * 4 + [NULL]
+    near, beyond = plus_offset(codes[1:4], "timestamp", 0, "months")
     assert near.tolist() == codes[1:4].tolist()
     assert not beyond.any()
     days = np.array([19_782, NULL], np.int64)  # 2024-02-29
-    assert moved(days, "date", -12, "months")[0].tolist() == [19_416, NULL]
+    assert plus_offset(days, "date", -12, "months")[0].tolist() == [19_416, NULL]
 
 
 @pytest.mark.parametrize("order", ["x", "x DESC", "x NULLS LAST", "x DESC NULLS FIRST"])

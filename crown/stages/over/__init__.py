@@ -1,1 +1,1 @@
-"""Window functions: which rows a change reaches, and their values."""
+"""Window functions: which rows a change affects, and their values."""

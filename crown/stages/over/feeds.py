@@ -33,8 +33,8 @@ _BY_FEED: dict[type, Callable[..., Stage]] = {
 
 
 def over_feeds(stage: Planned, sources: Sequence[tuple[Column, ...]], part: Part, below: Stage | None) -> Stage:
-    """Returns what runs a stage in a part; ``sources``: the columns of what each feed reads; ``below``: the stage that
-    the first one reads, if it reads one."""
+    """Creates the stage that runs a planned stage in a part. ``sources``: the columns of the source of each feed.
+    ``below``: the stage that the first feed reads, or None if it reads a relation."""
     if isinstance(stage, GroupStage):
         carried = below.carried if isinstance(below, (Join, Bands)) else []
         return Groups(stage, sources[0], part, carried, sources[1:])

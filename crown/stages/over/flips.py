@@ -1,12 +1,14 @@
 """Finds the rows whose running MIN or MAX a change can alter.
 
-Such a value only changes as far as no other row has what is as good: from a change on up to the first row that is not
-worse, if none is before it. Of rows that are deleted in one batch, equal ones do not shield what is behind them.
+A value is as good as another one if MIN or MAX does not prefer the other one. In the direction in which frames grow, a
+change affects the rows up to the first row with a value that is as good, which shields all further rows. It affects no
+row if a row on the other side has a value that is as good. Equal rows that one batch deletes do not shield the rows
+behind them.
 
-What is said holds for the tree before a batch. Take a row whose value a batch changes. If its old value was better,
-all rows of its frame with that value are deleted, and the first of them reaches it: none before that is as good, and
-none behind it, in the frame, is as good and stays. If the new one is better, a row that is inserted has it, and
-nothing in the frame was as good.
+These statements are about the tree before a batch, and suffice. Take a row whose value a batch changes. If its old
+value was better, the batch deletes all rows of its frame with that value. The first of these rows affects it: no row
+before is as good, and no row between them that is as good stays. If its new value is better, the batch inserts a row
+with that value, and no row of the frame was as good.
 """
 
 from __future__ import annotations
@@ -15,82 +17,88 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crown.stages.over.sums import Sums, looked_for
+from crown.stages.over.sums import Sums, extremum_of
 from crown.stages.trees import Partitions
 from plans.programs import frames
 from plans.programs.frames import WindowFunction
 
-_EVERY = 1 << 40  # more rows than there are
+_ALL_ROWS = 1 << 40  # more rows than there are
 
 
 @dataclass(eq=False)
-class Shielded:
-    """The changes ``some`` that are seen; the first row each way whose frame has another row that is as good is at
-    position ``at`` of its partition, or behind it: then no row has one where ``free``."""
+class Extents:
+    """How far changes of rows affect a running MIN or MAX. ``changes``: the numbers of those that affect any row.
 
-    some: np.ndarray
-    at: np.ndarray
-    free: np.ndarray
+    ``ends``: the position in the partition of the row that ends the affected rows. ``unbounded``: whether no row ends
+    them.
+    """
+
+    changes: np.ndarray
+    ends: np.ndarray
+    unbounded: np.ndarray
 
 
 class Flips:
-    """How far the values of MIN and MAX change, by the greatest words of ``trees``."""
+    """Computes how far changes of rows affect MIN and MAX, from the maxima of words that ``trees`` store."""
 
     def __init__(self, sums: Sums, trees: Partitions) -> None:
         self._sums = sums
         self._trees = trees
 
-    def known(self, one: WindowFunction) -> bool:
-        """Returns whether a tree knows the greatest words of a function."""
-        return one.function in frames.ENDS and bool(one.arguments) and looked_for(one) in self._sums.best
+    def has_maximum(self, call: WindowFunction) -> bool:
+        """Returns whether trees store the maximum of the words that a function compares."""
+        return call.function in frames.ENDS and bool(call.arguments) and extremum_of(call) in self._sums.extrema
 
-    def told(self, one: WindowFunction) -> bool:
-        """Returns whether it is known how far a change of a row is seen."""
-        return one.flips and self.known(one)
+    def has_extents(self, call: WindowFunction) -> bool:
+        """Returns whether ``extents`` can compute how far a change of a row affects the function."""
+        return call.flips and self.has_maximum(call)
 
-    def of(
+    def extents(
         self,
-        one: WindowFunction,
+        call: WindowFunction,
         keys: np.ndarray,
         changes: np.ndarray,
         handles: np.ndarray,
         ranks: np.ndarray,
         ends: np.ndarray,
-    ) -> Shielded:
-        """Returns how far changes are seen of rows (codes, int64[width, n]) that are at ``ranks`` to ``ends``."""
-        assert one.frame is not None, "it reads a frame"
-        forth, word = one.frame.start is None, self._sums.best[looked_for(one)]
-        worth, there = self._sums.worths(looked_for(one), keys), ends - ranks
-        gone = (there > 0) & (there + changes == 0)
-        some = ((handles != 0) & (worth != 0) & (gone | ((there == 0) & (changes > 0)))).nonzero()[0]
-        handles, ranks, ends, worth, gone = (part[some] for part in (handles, ranks, ends, worth, gone))
-        ahead = self._trees.ahead(handles, ends, word, worth)
-        behind = self._trees.back(handles, ranks, word, worth)
+    ) -> Extents:
+        """Returns how far changes of rows (codes, int64[width, n]) at positions ``ranks`` to ``ends`` affect values."""
+        assert call.frame is not None, "it reads a frame"
+        forward, word = call.frame.start is None, self._sums.extrema[extremum_of(call)]
+        worths, copies = self._sums.worths(extremum_of(call), keys), ends - ranks
+        deleted = (copies > 0) & (copies + changes == 0)
+        some = ((handles != 0) & (worths != 0) & (deleted | ((copies == 0) & (changes > 0)))).nonzero()[0]
+        handles, ranks, ends, worths, deleted = (part[some] for part in (handles, ranks, ends, worths, deleted))
+        following = self._trees.ahead(handles, ends, word, worths)
+        preceding = self._trees.back(handles, ranks, word, worths)
         sizes = self._trees.sizes(handles)
-        seen = behind == 0 if forth else ahead == sizes
-        at = ahead if forth else behind
-        _unshield(at, handles, ranks if forth else ends, worth, gone)
-        free = at == (sizes if forth else 0)
-        return Shielded(some[seen], at[seen], free[seen])
+        effective = preceding == 0 if forward else following == sizes
+        stops = following if forward else preceding
+        _skip_deleted(stops, handles, ranks if forward else ends, worths, deleted)
+        unbounded = stops == (sizes if forward else 0)
+        return Extents(some[effective], stops[effective], unbounded[effective])
 
 
-def _unshield(at: np.ndarray, handles: np.ndarray, own: np.ndarray, worth: np.ndarray, gone: np.ndarray) -> None:
-    """Sets ``at`` of rows that are ``gone`` to that of the row there, as long as that one is gone, too, and equal."""
-    deleted = gone.nonzero()[0]
-    if len(deleted) < 2:
+def _skip_deleted(
+    stops: np.ndarray, handles: np.ndarray, positions: np.ndarray, worths: np.ndarray, deleted: np.ndarray
+) -> None:
+    """Replaces the stop of each deleted row by that of the row at the stop, as long as that row is deleted, too, and
+    equally good. ``positions``: the positions of the rows."""
+    rows = deleted.nonzero()[0]
+    if len(rows) < 2:
         return
-    _, group = np.unique(handles[deleted], return_inverse=True)
+    _, group = np.unique(handles[rows], return_inverse=True)
     group = group.reshape(-1).astype(np.int64)
-    mine = group * _EVERY + own[deleted]
-    order = np.argsort(mine)
-    asked = group * _EVERY + at[deleted]
-    found = np.minimum(np.searchsorted(mine[order], asked), len(order) - 1)
+    sources = group * _ALL_ROWS + positions[rows]
+    order = np.argsort(sources)
+    targets = group * _ALL_ROWS + stops[rows]
+    found = np.minimum(np.searchsorted(sources[order], targets), len(order) - 1)
     following = order[found]
-    same = (mine[following] == asked) & (worth[deleted[following]] == worth[deleted])
-    following = np.where(same, following, np.arange(len(deleted)))
+    same = (sources[following] == targets) & (worths[rows[following]] == worths[rows])
+    following = np.where(same, following, np.arange(len(rows)))
     while True:
         further = following[following]
         if (further == following).all():
             break
         following = further
-    at[deleted] = at[deleted][following]
+    stops[rows] = stops[rows][following]

@@ -1,8 +1,8 @@
 """Computes window functions for some rows of several partitions at once.
 
-What is before and behind a stretch of rows (``crown.stages.over.stretches``) is known by its sums alone. So all sums
-are running sums over one list of numbers, ``head, rows of the stretch, tail`` of one stretch after the other, and a
-frame is a piece of this list.
+Only the sums of the rows before and after a stretch of rows (``crown.stages.over.stretches``) are known. So all sums
+are running sums over one list of numbers: for each stretch its head, the addends of its rows, and its tail. A frame is
+a piece of this list.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from crown.stages.kernels.over import partitions as kernels
 from crown.stages.kernels.trees import orders
 from crown.stages.orders import order_of, ordered
 from crown.stages.over.gathered import Gathered, ranks
-from crown.stages.over.kept import Kept
-from crown.stages.over.stretches import Passed, Pieces, Stretches, different
+from crown.stages.over.ordered_values import OrderedValues
+from crown.stages.over.stretches import FilteredRows, Pieces, Stretches, distinct_pairs
 from crown.stages.over.sums import Sums
 from crown.store.dictionary import Dictionary
 from plans.expressions.columns import dates
@@ -43,20 +43,20 @@ class Frames:
         order: Sequence[Order],
         sums: Sums,
         dictionary: Dictionary,
-        kept: Mapping[WindowFunction, Kept],
+        ordered_values: Mapping[WindowFunction, OrderedValues],
     ) -> None:
-        self._kept = kept
+        self._ordered_values = ordered_values
         self._functions = functions
         self._columns = columns
         self._types = {column.name: column.type for column in columns}
         self._place = {column.name: i for i, column in enumerate(columns)}
-        self._by = [self._place[one.column] for one in order]
+        self._by = [self._place[key.column] for key in order]
         self._order = order
         self._sums = sums
         self._dictionary = dictionary
 
     def values(self, rows: Stretches) -> list[np.ndarray]:
-        """Returns the values of every function (codes) for the wanted rows. O(rows log of a frame's length).
+        """Returns the values of every function (codes) for the requested rows. O(rows log of a frame's length).
 
         Raises ChangeError if a sum leaves its type.
         """
@@ -64,9 +64,9 @@ class Frames:
 
 
 @dataclass(eq=False)
-class _Seen:
-    """The rows that a function has the values of: those ``inside`` of the stretches are at ``places``; those that are
-    ``outside``, given per wanted row, are ``read``: codes."""
+class _PickedRows:
+    """The row that a function picks for each requested row. ``inside``: whether it is in a stretch; if so, its index is
+    in ``places``. ``outside``: the requested rows whose picked rows are in no stretch; ``read`` has these, in codes."""
 
     inside: np.ndarray
     places: np.ndarray
@@ -74,78 +74,78 @@ class _Seen:
     read: np.ndarray
 
     @staticmethod
-    def of(rows: Stretches, positions: np.ndarray, there: np.ndarray) -> _Seen:
-        """Returns the rows at positions, where they are ``there``."""
-        at, starts = positions + rows.base, rows.starts[rows.of]
-        inside = there & (at >= starts) & (at < starts + rows.lengths[rows.of])
-        outside = (there & ~inside).nonzero()[0]
+    def at(rows: Stretches, positions: np.ndarray, present: np.ndarray) -> _PickedRows:
+        """Returns the rows at positions, for the requested rows for which one is ``present``."""
+        at, starts = positions + rows.base, rows.starts[rows.owner]
+        inside = present & (at >= starts) & (at < starts + rows.lengths[rows.owner])
+        outside = (present & ~inside).nonzero()[0]
         read = np.empty((len(rows.columns), 0), np.int64)
         if len(outside):
-            stretches, far, each = different(rows.of[outside], positions[outside])
+            stretches, far, each = distinct_pairs(rows.owner[outside], positions[outside])
             read = rows.at(stretches, far)[:, each]
-        return _Seen(inside, at[inside], outside, read)
+        return _PickedRows(inside, at[inside], outside, read)
 
 
 class _Evaluation:
-    """One evaluation: what several functions need is worked out once."""
+    """One evaluation of all functions. Intermediate results that several functions need are computed once."""
 
-    def __init__(self, given: Frames, rows: Stretches) -> None:
-        self._given = given
+    def __init__(self, context: Frames, rows: Stretches) -> None:
+        self._context = context
         self._rows = rows
         self._frames: dict[frames.Frame, tuple[np.ndarray, np.ndarray]] = {}
-        self._passed: dict[str, Passed] = {}
-        self._seen: dict[WindowFunction, _Seen] = {}
+        self._filtered_rows: dict[str, FilteredRows] = {}
+        self._picked: dict[WindowFunction, _PickedRows] = {}
 
     def values(self) -> list[np.ndarray]:
-        return [self._value(one) for one in self._given._functions]
+        return [self._value(call) for call in self._context._functions]
 
-    def _value(self, one: WindowFunction) -> np.ndarray:
+    def _value(self, call: WindowFunction) -> np.ndarray:
         rows = self._rows
-        if one.function == "row_number":
+        if call.function == "row_number":
             return np.asarray(rows.position + 1)
-        if one.function == "rank":
+        if call.function == "rank":
             return self._peers[0] + 1
-        if one.function == "percent_rank":
+        if call.function == "percent_rank":
             share = self._peers[0] / np.maximum(rows.size - 1, 1)
             return rounded.float_codes(share, np.zeros(len(share), np.bool_))
-        if one.function == "cume_dist":
+        if call.function == "cume_dist":
             return rounded.float_codes(self._peers[1] / rows.size, np.zeros(len(rows.size), np.bool_))
-        if one.function == "ntile":
-            small, larger = rows.size // one.count, rows.size % one.count
+        if call.function == "ntile":
+            small, larger = rows.size // call.count, rows.size % call.count
             border = larger * (small + 1)
-            behind = (rows.position - border) // np.maximum(small, 1) + larger
-            return np.where(rows.position < border, rows.position // (small + 1), behind) + 1
-        if one.function in frames.PICKED:
-            return self._found(one)
-        if one.gathered or one.keeps_values:
-            return self._gathered(one)
-        if one.function in frames.ENDS:
-            return self._end(one)
-        return self._sum(one)
+            after_border = (rows.position - border) // np.maximum(small, 1) + larger
+            return np.where(rows.position < border, rows.position // (small + 1), after_border) + 1
+        if call.function in frames.PICKED:
+            return self._pick(call)
+        if call.gathered or call.keeps_values:
+            return self._gathered(call)
+        if call.function in frames.ENDS:
+            return self._extremum(call)
+        return self._sum(call)
 
     # Frames
     # ------------------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _groups(self) -> np.ndarray:
-        """Returns which rows of the stretches begin new peers."""
+        """Returns which rows of the stretches begin a group of peers."""
         rows = self._rows
         new = np.zeros(rows.columns.shape[1], np.bool_)
         new[rows.starts] = True
-        for at in self._given._by:
+        for at in self._context._by:
             new[1:] |= rows.columns[at, 1:] != rows.columns[at, :-1]
         return new
 
     @cached_property
     def _peers(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the positions of the first peer of each wanted row, and behind the last one."""
+        """Returns the start and the end position of the peers of each requested row."""
         rows, begins = self._rows, self._groups.nonzero()[0]
-        number = np.searchsorted(begins, rows.wanted, "right") - 1
+        number = np.searchsorted(begins, rows.requested, "right") - 1
         ends = np.append(begins[1:], rows.columns.shape[1])
         return begins[number] - rows.base, ends[number] - rows.base
 
     def _bounds(self, frame: frames.Frame) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the positions of the first row of the frame of each wanted row, and behind the last one."""
+        """Returns the start and the end position of the frame of each requested row, before exclusion."""
         found = self._frames.get(frame)
         if found is None:
             start, end = (self._bound(frame, side) for side in (0, 1))
@@ -163,18 +163,19 @@ class _Evaluation:
         return self._peers[side] if offset == 0 else self._range_bound(offset, frame.unit, side)
 
     def _group_bound(self, offset: int, side: int) -> np.ndarray:
-        """Returns the bound that is so many groups of peers away."""
+        """Returns the bound that is ``offset`` groups of peers away."""
         rows, begins = self._rows, self._groups.nonzero()[0]
-        number = np.searchsorted(begins, rows.wanted, "right") - 1 + offset + side
+        number = np.searchsorted(begins, rows.requested, "right") - 1 + offset + side
         edges = np.append(begins, rows.columns.shape[1])
-        first = np.searchsorted(begins, rows.starts)[rows.of]
-        last = np.append(np.searchsorted(begins, rows.starts[1:]), len(begins))[rows.of]
+        first = np.searchsorted(begins, rows.starts)[rows.owner]
+        last = np.append(np.searchsorted(begins, rows.starts[1:]), len(begins))[rows.owner]
         return edges[np.clip(number, first, last)] - rows.base
 
     def _range_bound(self, offset: int | float, unit: str, side: int) -> np.ndarray:
-        """Returns the bound whose value is so far from the row's; peers are that of a row whose value is NULL."""
-        rows, (by,) = self._rows, self._given._order
-        type_, codes = self._given._types[by.column], rows.columns[self._given._place[by.column]]
+        """Returns the bound at distance ``offset`` from the row's value. If the value is NULL, the bound is that of the
+        row's peers."""
+        rows, (by,) = self._rows, self._context._order
+        type_, codes = self._context._types[by.column], rows.columns[self._context._place[by.column]]
         null = codes == NULL
         keys = np.where(null, 0, ordered(codes, type_, by.falling))
         counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(null)])
@@ -182,135 +183,141 @@ class _Evaluation:
         nulls = counts[ends] - counts[rows.starts]
         first = rows.starts + (0 if by.nulls_last else nulls)
         last = ends - (nulls if by.nulls_last else 0)
-        mine = codes[rows.wanted]
-        values, beyond = moved(mine, type_, -offset if by.falling else offset, unit)
+        current = codes[rows.requested]
+        values, out_of_range = plus_offset(current, type_, -offset if by.falling else offset, unit)
         targets = np.ascontiguousarray(ordered(values, type_, by.falling))
-        out = np.empty(len(mine), np.int64)
-        kernels.sought(keys, first[rows.of], last[rows.of], targets, side, out)
-        if beyond.any():  # all rows that have a value are on one side of it
-            out = np.where(beyond, (last if offset > 0 else first)[rows.of], out)
-        return np.where(mine == NULL, self._peers[side], out - rows.base)
+        out = np.empty(len(current), np.int64)
+        kernels.sought(keys, first[rows.owner], last[rows.owner], targets, side, out)
+        if out_of_range.any():  # all rows that have a value are on one side of the bound
+            out = np.where(out_of_range, (last if offset > 0 else first)[rows.owner], out)
+        return np.where(current == NULL, self._peers[side], out - rows.base)
 
     def _pieces(self, frame: frames.Frame, start: np.ndarray, end: np.ndarray, zero: np.ndarray) -> Pieces:
-        """Returns the pieces of frames from ``start`` to ``end`` that are not excluded; the place of position 0 is
-        ``zero``."""
-        here = self._rows.position + zero
+        """Returns the pieces of frames from ``start`` to ``end`` that are not excluded. ``zero``: the index of position
+        0."""
+        current = self._rows.position + zero
         if frame.exclude == "row":
-            return [(start, np.minimum(end, here)), (np.maximum(start, here + 1), end)]
+            return [(start, np.minimum(end, current)), (np.maximum(start, current + 1), end)]
         if not frame.exclude:
             return [(start, end)]
         first, last = (peer + zero for peer in self._peers)
         outside = [(start, np.minimum(end, first)), (np.maximum(start, last), end)]
-        own = (np.maximum(start, here), np.minimum(end, here + 1))
-        return outside if frame.exclude == "group" else [outside[0], own, outside[1]]
+        current_row = (np.maximum(start, current), np.minimum(end, current + 1))
+        return outside if frame.exclude == "group" else [outside[0], current_row, outside[1]]
 
-    def _listed(self, frame: frames.Frame) -> Pieces:
-        """Returns the pieces of frames in the list of numbers: with the head where a frame has no first row, and with
-        the tail where it has no last one."""
+    def _list_pieces(self, frame: frames.Frame) -> Pieces:
+        """Returns the pieces of frames in the list of numbers. A frame whose start is unbounded includes the head, and
+        one whose end is unbounded includes the tail."""
         rows, (start, end) = self._rows, self._bounds(frame)
-        start, end = start + rows.listed, end + rows.listed
+        start, end = start + rows.list_offset, end + rows.list_offset
         if frame.start is None:
-            start = rows.starts[rows.of] + 2 * rows.of
+            start = rows.starts[rows.owner] + 2 * rows.owner
         if frame.end is None:
-            end = (rows.starts + rows.lengths)[rows.of] + 2 * rows.of + 2
-        return self._pieces(frame, start, end, rows.listed)
+            end = (rows.starts + rows.lengths)[rows.owner] + 2 * rows.owner + 2
+        return self._pieces(frame, start, end, rows.list_offset)
 
     # Functions
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _found(self, one: WindowFunction) -> np.ndarray:
-        """Returns the codes of a function's argument in the rows that it sees; where there is none, what it says
-        instead."""
-        rows, given = self._rows, self._given
-        found = self._seen.get(one.seen)
+    def _pick(self, call: WindowFunction) -> np.ndarray:
+        """Returns the codes of a function's argument in the picked rows, or its default if no row is picked."""
+        rows, context = self._rows, self._context
+        found = self._picked.get(call.seen)
         if found is None:
-            found = self._seen[one.seen] = _Seen.of(rows, *self._positions(one))
-        place = given._place[one.arguments[0]]
-        if one.default is None:
-            out = np.full(len(rows.wanted), NULL, np.int64)
+            found = self._picked[call.seen] = _PickedRows.at(rows, *self._positions(call))
+        place = context._place[call.arguments[0]]
+        if call.default is None:
+            out = np.full(len(rows.requested), NULL, np.int64)
         else:
-            out = rows.columns[given._place[one.default], rows.wanted]
+            out = rows.columns[context._place[call.default], rows.requested]
         out[found.inside] = rows.columns[place, found.places]
         out[found.outside] = found.read[place]
         return out
 
-    def _positions(self, one: WindowFunction) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the positions of the rows whose value a function has, and where there is one."""
-        assert one.frame is not None, "it picks a row of its frame"
+    def _positions(self, call: WindowFunction) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the positions of the rows that a function picks, and whether it picks one."""
+        assert call.frame is not None, "it picks a row of its frame"
         rows = self._rows
-        pieces = self._pieces(one.frame, *self._bounds(one.frame), np.zeros_like(rows.base))
-        if one.where is not None:
-            pieces = [(self._below(one.where).count(start), self._below(one.where).count(end)) for start, end in pieces]
-        at, there = np.zeros_like(rows.position), np.zeros(len(rows.position), np.bool_)
-        left, last = np.full(len(at), (one.count or 1) - 1), one.function == "last_value"
+        pieces = self._pieces(call.frame, *self._bounds(call.frame), np.zeros_like(rows.base))
+        if call.where is not None:
+            pieces = [
+                (self._filtered(call.where).count(start), self._filtered(call.where).count(end))
+                for start, end in pieces
+            ]
+        positions, present = np.zeros_like(rows.position), np.zeros(len(rows.position), np.bool_)
+        remaining, last = np.full(len(positions), (call.count or 1) - 1), call.function == "last_value"
         for start, end in reversed(pieces) if last else pieces:
             length = np.maximum(end - start, 0)
-            new = ~there & (left < length)
-            at[new], there = (end - 1 - left if last else start + left)[new], there | new
-            left -= np.where(there, 0, length)
-        return (at if one.where is None else self._below(one.where).positions(at, there)), there
+            reached = ~present & (remaining < length)
+            positions[reached], present = (
+                (end - 1 - remaining if last else start + remaining)[reached],
+                present | reached,
+            )
+            remaining -= np.where(present, 0, length)
+        return (positions if call.where is None else self._filtered(call.where).positions(positions, present)), present
 
-    def _below(self, where: str) -> Passed:
-        if where not in self._passed:
-            sums, place = self._given._sums, self._given._place[where]
-            self._passed[where] = Passed(self._rows, place, sums.counts[where])
-        return self._passed[where]
+    def _filtered(self, where: str) -> FilteredRows:
+        if where not in self._filtered_rows:
+            sums, place = self._context._sums, self._context._place[where]
+            self._filtered_rows[where] = FilteredRows(self._rows, place, sums.counts[where])
+        return self._filtered_rows[where]
 
-    def _end(self, one: WindowFunction) -> np.ndarray:
-        """Returns MIN or MAX, by a table of the ends of 1, 2, 4, ... values, one level at a time."""
-        assert one.frame is not None, "it reads a frame"
-        rows, given = self._rows, self._given
-        codes = rows.columns[given._place[one.arguments[0]]]
-        there = codes != NULL
-        if one.where is not None:
-            there = there & (rows.columns[given._place[one.where]] == 1)
-        before, behind = (given._sums.best_codes(one, side) for side in (rows.heads, rows.tails))
+    def _extremum(self, call: WindowFunction) -> np.ndarray:
+        """Returns the codes of MIN or MAX. Uses a sparse table: the extrema of 1, 2, 4, ... adjacent values, one level
+        at a time."""
+        assert call.frame is not None, "it reads a frame"
+        rows, context = self._rows, self._context
+        codes = rows.columns[context._place[call.arguments[0]]]
+        valid = codes != NULL
+        if call.where is not None:
+            valid = valid & (rows.columns[context._place[call.where]] == 1)
+        before, after = (context._sums.extremum_codes(call, side) for side in (rows.heads, rows.tails))
         n = len(before)
-        outside = np.concatenate([before, behind])
-        known, number = np.unique(np.append(codes[there], outside[outside != NULL]), return_inverse=True)
-        rank = ranks(known, given._types[one.arguments[0]], given._dictionary)
-        if one.function == "max":
-            rank = len(known) - 1 - rank
-        level = np.full(len(codes) + 2 * len(rows.starts), len(known), np.int64)
+        outside = np.concatenate([before, after])
+        values, number = np.unique(np.append(codes[valid], outside[outside != NULL]), return_inverse=True)
+        rank = ranks(values, context._types[call.arguments[0]], context._dictionary)
+        if call.function == "max":
+            rank = len(values) - 1 - rank
+        level = np.full(len(codes) + 2 * len(rows.starts), len(values), np.int64)
         heads = rows.starts + 2 * np.arange(n)
         places = np.concatenate([heads, heads + rows.lengths + 1])[outside != NULL]
-        places = np.append((np.arange(len(codes)) + 2 * rows.stretch + 1)[there], places)
+        places = np.append((np.arange(len(codes)) + 2 * rows.stretch + 1)[valid], places)
         level[places] = rank[number.reshape(-1)]
-        best = np.full(len(rows.wanted), len(known), np.int64)
-        pieces = [(start, end, end - start) for start, end in self._listed(one.frame)]
-        most, size = max((int(length.max(initial=0)) for *_, length in pieces), default=0), 1
-        while size <= most:
+        best = np.full(len(rows.requested), len(values), np.int64)
+        pieces = [(start, end, end - start) for start, end in self._list_pieces(call.frame)]
+        longest, size = max((int(length.max(initial=0)) for *_, length in pieces), default=0), 1
+        while size <= longest:
             for start, end, length in pieces:
-                mine = ((length >= size) & (length < 2 * size)).nonzero()[0]
-                least = np.minimum(level[start[mine]], level[end[mine] - size])
-                best[mine] = np.minimum(best[mine], least)
-            if 2 * size <= most:
+                sized = ((length >= size) & (length < 2 * size)).nonzero()[0]
+                best_pair = np.minimum(level[start[sized]], level[end[sized] - size])
+                best[sized] = np.minimum(best[sized], best_pair)
+            if 2 * size <= longest:
                 level = np.minimum(level[:-size], level[size:])
             size *= 2
-        by_rank = np.append(np.empty(len(known), np.int64), NULL)
-        by_rank[rank] = known
+        by_rank = np.append(np.empty(len(values), np.int64), NULL)
+        by_rank[rank] = values
         return by_rank[best]
 
-    def _gathered(self, one: WindowFunction) -> np.ndarray:
+    def _gathered(self, call: WindowFunction) -> np.ndarray:
         """Returns the codes of an aggregate that reads the values of its frames."""
-        assert one.frame is not None, "it reads a frame"
-        rows, given = self._rows, self._given
-        first, last = rows.starts[rows.of], (rows.starts + rows.lengths)[rows.of]
-        start, end = (np.clip(bound + rows.base, first, last) for bound in self._bounds(one.frame))
-        pieces = self._pieces(one.frame, start, end, rows.base)
-        kept = given._kept.get(one)
-        return Gathered(one, given._columns, rows, pieces, given._sums, given._dictionary, kept).codes()
+        assert call.frame is not None, "it reads a frame"
+        rows, context = self._rows, self._context
+        first, last = rows.starts[rows.owner], (rows.starts + rows.lengths)[rows.owner]
+        start, end = (np.clip(bound + rows.base, first, last) for bound in self._bounds(call.frame))
+        pieces = self._pieces(call.frame, start, end, rows.base)
+        stored = context._ordered_values.get(call)
+        return Gathered(call, context._columns, rows, pieces, context._sums, context._dictionary, stored).codes()
 
     @cached_property
-    def _list(self) -> tuple[np.ndarray, Far]:
-        """Returns the running sums of the list of numbers, and the far parts of the rows."""
-        rows, sums = self._rows, self._given._sums
+    def _running_sums(self) -> tuple[np.ndarray, Far]:
+        """Returns the running sums over the list of numbers, and the far parts of the rows."""
+        rows, sums = self._rows, self._context._sums
         m, n = rows.columns.shape[1], len(rows.starts)
-        each, far = sums.of(np.ascontiguousarray(rows.columns), np.ones(m, np.int64))
+        addends, far = sums.addends(np.ascontiguousarray(rows.columns), np.ones(m, np.int64))
         if sums.opening >= 0:
-            each[:, sums.opening] = self._groups
+            addends[:, sums.opening] = self._groups
         listed = np.zeros((m + 2 * n, sums.words), np.int64)
-        listed[np.arange(m) + 2 * rows.stretch + 1] = each
+        listed[np.arange(m) + 2 * rows.stretch + 1] = addends
         before = rows.starts + 2 * np.arange(n)
         if rows.heads.shape[1]:
             listed[before] = rows.heads
@@ -319,52 +326,52 @@ class _Evaluation:
         kernels.running(listed, sums.numbers, out)
         return out, far
 
-    def _sum(self, one: WindowFunction) -> np.ndarray:
-        assert one.frame is not None, "it reads a frame"
-        rows, sums = self._rows, self._given._sums
-        running, far_of_rows = self._list
-        totals, pieces = np.zeros((len(rows.wanted), sums.words), np.int64), self._listed(one.frame)
+    def _sum(self, call: WindowFunction) -> np.ndarray:
+        assert call.frame is not None, "it reads a frame"
+        rows, sums = self._rows, self._context._sums
+        running, far_of_rows = self._running_sums
+        totals, pieces = np.zeros((len(rows.requested), sums.words), np.int64), self._list_pieces(call.frame)
         for start, end in pieces:
             kernels.between(running, sums.numbers, np.ascontiguousarray(start), np.ascontiguousarray(end), totals)
-        far = Far(sums.layout, len(rows.wanted))
-        if one.function == "dense_rank":
+        far = Far(sums.layout, len(rows.requested))
+        if call.function == "dense_rank":
             return totals[:, sums.opening]
         for term, known in far_of_rows.sums.items():
             for row in known.groups().tolist():
                 place = row + 2 * int(rows.stretch[row]) + 1
-                inside = np.zeros(len(rows.wanted), np.bool_)
+                inside = np.zeros(len(rows.requested), np.bool_)
                 for start, end in pieces:
                     inside |= (start <= place) & (place < end)
                 hit = inside.nonzero()[0]
                 value = np.repeat(known.numbers[known.of[row]][None, :], len(hit), axis=0)
                 far.of(term).add(hit, np.ones(len(hit), np.int64), value)
         found = Totals(sums.layout, np.ascontiguousarray(totals[:, : sums.layout.words]), far, {})
-        return sums.column(one, found)
+        return sums.column(call, found)
 
 
-def moved(codes: np.ndarray, type_: str, offset: int | float, unit: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns codes of values plus an offset, in months or in the unit of the codes, and where the value would leave
-    them: the code is their end there."""
+def plus_offset(codes: np.ndarray, type_: str, offset: int | float, unit: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the codes of values plus an offset, in months or in the unit of the codes, and which results are out of
+    range. These are clamped to the range of codes."""
     if unit == "months":
-        return _later(codes, type_, int(offset))
+        return _months_later(codes, type_, int(offset))
     if order_of(type_) == orders.BY_FLOAT:
         found = rounded.float_codes(codes.view(np.float64) + float(offset), codes == NULL)
         return found, np.zeros(len(codes), np.bool_)
     by = min(max(int(offset), _LEAST), _MOST)
     over = codes > _MOST - by if by > 0 else codes < _LEAST - by
     with np.errstate(over="ignore"):
-        made = np.where(over, _MOST if by > 0 else _LEAST, codes + np.int64(by))
-    return np.where(codes == NULL, NULL, made), over & (codes != NULL)
+        result = np.where(over, _MOST if by > 0 else _LEAST, codes + np.int64(by))
+    return np.where(codes == NULL, NULL, result), over & (codes != NULL)
 
 
-def _later(codes: np.ndarray, type_: str, months: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns codes of dates or moments so many months later, and where they would leave the codes: of a month that is
-    too short, on its last day."""
+def _months_later(codes: np.ndarray, type_: str, months: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the codes of dates or timestamps ``months`` later, and which results are out of range. If a month is too
+    short for the day, the result is its last day."""
     null, unit = codes == NULL, 1 if type_ == "date" else dates.DAY
     days, clock = np.divmod(np.where(null, 0, codes), unit)
     days = dates.shifted(days, np.full_like(days, months))
     with np.errstate(over="ignore"):
-        made = days * unit + clock
-    over = (np.abs(days) - 1 > _MOST // unit) | ((made < 0) != (days < 0))
-    made = np.where(over, np.where(days < 0, _LEAST, _MOST), np.maximum(made, _LEAST))
-    return np.where(null, NULL, made), over & ~null
+        result = days * unit + clock
+    over = (np.abs(days) - 1 > _MOST // unit) | ((result < 0) != (days < 0))
+    result = np.where(over, np.where(days < 0, _LEAST, _MOST), np.maximum(result, _LEAST))
+    return np.where(null, NULL, result), over & ~null

@@ -8,18 +8,18 @@ import numpy as np
 
 from crown.stages.kernels.over import picks as kernels
 from crown.stages.kernels.over.replaced import replaced
+from crown.stages.over.affected import Affected
 from crown.stages.over.sums import Sums
-from crown.stages.over.touched import Touched
 from crown.stages.trees import Partitions
 from plans.programs.frames import NEIGHBOURS, SESSIONS, WindowFunction
 
-_EVERY = 1 << 40  # more rows than there are
+_ALL_ROWS = 1 << 40  # more rows than there are
 
 
 class Picks:
-    """The ``functions`` of a stage that pick rows, each with the column of the stage that it is, in its ``trees``.
+    """The ``functions`` of a stage that pick rows of its ``trees``, each with the position of its output column.
 
-    ``place``: the columns of the rows. Functions that see the same row find it once.
+    ``place``: the positions of the columns of the rows. Functions that pick the same row search for it once.
     """
 
     def __init__(
@@ -30,55 +30,55 @@ class Picks:
         trees: Partitions,
     ) -> None:
         self._trees = trees
-        alike: dict[WindowFunction, list[tuple[int, WindowFunction]]] = {}
-        for column, one in functions:
-            alike.setdefault(one.seen, []).append((column, one))
+        groups: dict[WindowFunction, list[tuple[int, WindowFunction]]] = {}
+        for column, call in functions:
+            groups.setdefault(call.seen, []).append((column, call))
         picks: list[int] = []
         outputs: list[int] = []
-        for seen, mine in alike.items():
+        for key, members in groups.items():
             first = len(outputs)
-            for column, one in mine:
-                outputs += [place[one.arguments[0]], -1 if one.default is None else place[one.default], column]
-            where = 0 if seen.where is None else place[seen.where]
-            word = sums.opening if seen.function in SESSIONS else -1 if seen.where is None else sums.counts[seen.where]
-            picks += [*_place(seen), word, where, first, len(outputs)]
+            for column, call in members:
+                outputs += [place[call.arguments[0]], -1 if call.default is None else place[call.default], column]
+            where = 0 if key.where is None else place[key.where]
+            word = sums.opening if key.function in SESSIONS else -1 if key.where is None else sums.counts[key.where]
+            picks += [*_kind_shift_count(key), word, where, first, len(outputs)]
         self._picks, self._outputs = np.array(picks, np.int64), np.array(outputs, np.int64)
 
     def __bool__(self) -> bool:
         return bool(len(self._picks))
 
     def widen(self, places: np.ndarray, keys: np.ndarray, changes: np.ndarray, order: np.ndarray) -> None:
-        """Widens the intervals of ``places`` (see ``kernels.reached``) to what changes of rows can change."""
+        """Widens the intervals of ``places`` (see ``kernels.reached``) to the rows that changes can affect."""
         trees = self._trees
         kernels.reached(
             trees.part.arena, trees.k, trees.shape, trees.unsummed, self._picks, trees.session, keys, changes, order,
             trees.path, places,
         )  # fmt: skip
 
-    def write(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray, shown: int, out: np.ndarray) -> None:
-        """Writes what is picked for the rows at positions ``lows`` to ``highs`` of partitions into the columns of
-        ``out``, and the first ``shown`` columns of these rows."""
+    def write(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray, visible: int, out: np.ndarray) -> None:
+        """Writes the picked values of the rows at positions ``lows`` to ``highs`` of partitions to their columns of
+        ``out``, and the first ``visible`` columns of these rows."""
         trees = self._trees
         kernels.picked(
             trees.part.arena, trees.k, trees.shape, trees.unsummed, self._picks, self._outputs, handles, lows, highs,
-            shown, trees.path, out,
+            visible, trees.path, out,
         )  # fmt: skip
 
     def replaced(
         self,
-        touched: Touched,
+        affected: Affected,
         keys: np.ndarray,
         weights: np.ndarray,
         sums: np.ndarray,
-        shown: int,
+        visible: int,
         columns: int,
         done: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Makes changes of rows, with their ``sums``, sorted as they are ``touched``. Returns the stage's rows in all
-        stretches before and after, codes, int64[columns, n], and -1 or 1 for each. Raises as ``Partitions.change``
-        does."""
+        """Applies changes of rows, with their ``sums``, in the order of ``affected``. Returns the stage's rows in all
+        stretches before and after the changes, codes, int64[columns, n], and their weights: -1 for old rows, 1 for new
+        ones. Raises the errors of ``Partitions.change``."""
         trees, n = self._trees, len(weights)
-        (_, lows, highs), (_, new_lows, new_highs) = touched.old, touched.new
+        (_, lows, highs), (_, new_lows, new_highs) = affected.old, affected.new
         rows = int((highs - lows).sum() + (new_highs - new_lows).sum())
         out, progress = np.empty((columns + 1, rows), np.int64), np.zeros(2, np.int64)
 
@@ -86,8 +86,8 @@ class Picks:
             return int(
                 replaced(
                     trees.part.arena, trees.table, trees.keyed(n), trees.k, trees.spec, trees.strides(n), trees.shape,
-                    trees.unsummed, trees.session, self._picks, self._outputs, shown, keys, weights, sums,
-                    touched.spans, touched.leaves, *trees.part.dictionary.memory, trees.path, progress, done, out,
+                    trees.unsummed, trees.session, self._picks, self._outputs, visible, keys, weights, sums,
+                    affected.spans, affected.leaves, *trees.part.dictionary.memory, trees.path, progress, done, out,
                 )
             )  # fmt: skip
 
@@ -95,15 +95,15 @@ class Picks:
         return out[:-1], out[-1]
 
 
-def _place(one: WindowFunction) -> tuple[int, int, int]:
-    """Returns kind, shift and count of a pick."""
-    if one.function in SESSIONS:
-        return (kernels.START if one.function == "session_start" else kernels.END), 0, 1
-    if one.function in NEIGHBOURS:
-        return (kernels.BACK if one.function == "lag" else kernels.AHEAD), min(one.count, _EVERY), 1
-    assert one.frame is not None, "it picks a row of its frame"
-    last = one.function == "last_value"
-    near = one.frame.end if last else one.frame.start
-    assert near is not None, "it counts from its own row"
-    shift = min(max(int(-near if last else near), -_EVERY), _EVERY)
-    return (kernels.BACK if last else kernels.AHEAD), shift, min(max(one.count, 1), _EVERY)
+def _kind_shift_count(call: WindowFunction) -> tuple[int, int, int]:
+    """Returns the kind, shift and count of a pick (see ``crown.stages.kernels.over.picks``)."""
+    if call.function in SESSIONS:
+        return (kernels.START if call.function == "session_start" else kernels.END), 0, 1
+    if call.function in NEIGHBOURS:
+        return (kernels.BACK if call.function == "lag" else kernels.AHEAD), min(call.count, _ALL_ROWS), 1
+    assert call.frame is not None, "it picks a row of its frame"
+    last = call.function == "last_value"
+    bound = call.frame.end if last else call.frame.start
+    assert bound is not None, "it counts from its own row"
+    shift = min(max(int(-bound if last else bound), -_ALL_ROWS), _ALL_ROWS)
+    return (kernels.BACK if last else kernels.AHEAD), shift, min(max(call.count, 1), _ALL_ROWS)

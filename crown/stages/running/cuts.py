@@ -78,7 +78,6 @@ class Cuts:
     number of a change in its partition. ``row_shift`` and ``rank_shift``: the copies that are inserted before the
     piece, and before its peers. ``sum_shift``: the change of the sums of its rows, int64[n, words], by the unit of
     frames.
-
     """
 
     def __init__(self, running: Running, changed: EqualRows, weights: np.ndarray, sums: np.ndarray) -> None:

@@ -114,12 +114,11 @@ class Slices(InOrder, Stage):
         return self._part.run_atomically(net, self._delta, self._change)
 
     def _change(self, net: Zset, done: np.ndarray) -> None:
-        self._trees.change(net, lambda keys, weights: self._sums.of(keys, weights)[0], done, "of a slice")
+        self._trees.change(net, lambda keys, weights: self._sums.addends(keys, weights)[0], done, "of a slice")
 
     def _delta(self, net: Zset, done: np.ndarray) -> Zset:
         """Applies changes of rows. Returns the change of the selected rows: the changed rows one by one, and all other
         rows between the old and the new ends of runs, at their positions after the batch."""
-
         rows = Zset(net.rows[:, : self._visible], np.ones(len(net), np.int64)).net()
         keys = np.zeros((len(self._all), len(rows)), np.int64)
         keys[: self._visible] = rows.columns()

@@ -81,7 +81,7 @@ class Running:
     def addends(self, keys: np.ndarray, weights: np.ndarray, peers: np.ndarray) -> np.ndarray:
         """Returns the addends of changes of rows (codes, int64[width, n]) to the sums, int64[n, words]. ``peers``: the
         number of peers of each row before the batch. O(n log n) for DENSE_RANK, O(n) otherwise."""
-        sums, _ = self.sums.of(keys, weights)
+        sums, _ = self.sums.addends(keys, weights)
         if self.sums.opening >= 0:
             columns = [*self.trees.keyed(1)[: self.trees.k], *self.trees.spec[: 4 * self.peer_columns : 4]]
             order = np.lexsort(keys[columns])
@@ -177,7 +177,7 @@ class _LocatedRows:
         Computes running sums over one list: per stretch, the sums before it, then the addends of its rows.
         """
         sums, stretch = self._running.sums, self._stretch
-        addends, _ = sums.of(self._codes, np.ones(len(stretch), np.int64))
+        addends, _ = sums.addends(self._codes, np.ones(len(stretch), np.int64))
         listed = np.zeros((len(stretch) + len(self._heads), sums.words), np.int64)
         listed[np.arange(len(stretch)) + stretch + 1] = addends
         begins = np.searchsorted(stretch, np.arange(len(self._heads))) + np.arange(len(self._heads))

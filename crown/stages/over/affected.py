@@ -10,16 +10,16 @@ from crown.stages.kernels.over import replaced
 
 
 @dataclass(eq=False)
-class Touched:
-    """The stretches of rows that a batch can change, ``spans`` (see ``crown.stages.kernels.over.replaced``).
+class Affected:
+    """The stretches of rows that a batch can affect, ``spans`` (see ``crown.stages.kernels.over.replaced``).
 
-    ``order``: the changes by partition and rank, as stretches number them; ``leaves``: where their rows are, in this
-    order. The first ``fresh`` of them are of partitions that are not there yet."""
+    ``order``: the changes by partition and rank. Stretches refer to changes by their index in this order. ``leaves``:
+    the leaf of each change's row, in this order. The first ``creating`` changes belong to missing partitions."""
 
     spans: np.ndarray
     order: np.ndarray
     leaves: np.ndarray
-    fresh: int
+    creating: int
 
     @property
     def old(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -28,5 +28,5 @@ class Touched:
 
     @property
     def new(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns them after it: a change in each, begins and ends."""
+        """Returns the stretches after the batch: the index of a change in each, begins and ends."""
         return self.spans[replaced.FIRST], self.spans[replaced.NEW_LOW], self.spans[replaced.NEW_HIGH]

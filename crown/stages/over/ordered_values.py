@@ -21,10 +21,10 @@ from plans.programs.frames import Order
 from plans.schema import Column
 
 
-class Kept:
-    """The ``values`` of the rows of a stage, by its ``keys``, in the trees of a ``table`` of its part.
+class OrderedValues:
+    """The ``values`` of the rows of a stage, partitioned by its ``keys``, in the trees of a ``table`` of its part.
 
-    ``columns`` are those of the rows; a row has a value unless column ``needed`` is NULL.
+    ``columns``: the columns of the rows. A row has a value unless column ``needed`` is NULL.
     """
 
     def __init__(
@@ -32,8 +32,8 @@ class Kept:
     ) -> None:
         place = {column.name: i for i, column in enumerate(columns)}
         order = (*values.order, Order(values.argument))
-        names = list(dict.fromkeys((*keys, *(one.column for one in order))))
-        mine = [columns[place[name]] for name in names]
+        names = list(dict.fromkeys((*keys, *(key.column for key in order))))
+        stored = [columns[place[name]] for name in names]
         self._part = part
         self._from = [place[name] for name in names]
         self._columns = len(order)
@@ -41,18 +41,18 @@ class Kept:
         self._needed = place[needed]
         self._where = None if values.where is None else place[values.where]
         keyed = list(range(len(keys)))
-        spec = order_words(mine, [one for one in order if one.column not in keys], keyed)
-        self.trees = Partitions(part, table, [column.type for column in mine], keyed, spec)
+        spec = order_words(stored, [key for key in order if key.column not in keys], keyed)
+        self.trees = Partitions(part, table, [column.type for column in stored], keyed, spec)
 
     def has(self, codes: np.ndarray) -> np.ndarray:
         """Returns bool[n], True for rows, int64[width, n], that have a value."""
         found = codes[self._needed] != NULL
         return found if self._where is None else found & (codes[self._where] == 1)
 
-    def of(self, net: Zset) -> Zset:
+    def values_of(self, net: Zset) -> Zset:
         """Returns the values of the rows of a net."""
-        some = self.has(net.columns()).nonzero()[0]
-        return Zset.of_columns(net.columns()[self._from][:, some], net.weights[some]).net()
+        valued = self.has(net.columns()).nonzero()[0]
+        return Zset.of_columns(net.columns()[self._from][:, valued], net.weights[valued]).net()
 
     def change(self, net: Zset, done: np.ndarray) -> None:
         """Adds copies of values. ``done`` receives the progress. O(log n) each. Raises MemoryBudgetError."""
@@ -69,6 +69,6 @@ class Kept:
     def at(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Returns the values (codes) at positions of partitions; NULL if there is none. O(log n) each."""
         out = np.full(len(handles), NULL, np.int64)
-        some = ((handles != 0) & (positions >= 0)).nonzero()[0]
-        out[some] = self.trees.at(handles[some], positions[some], self._argument)
+        present = ((handles != 0) & (positions >= 0)).nonzero()[0]
+        out[present] = self.trees.at(handles[present], positions[present], self._argument)
         return out
