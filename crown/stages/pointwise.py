@@ -89,7 +89,7 @@ class Pointwise(Stage):
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row. O(leaves)."""
-        counts = self._counts.of(Zset(row.reshape(1, -1), np.ones(1, np.int64)))
+        counts = self._counts.counts_of(Zset(row.reshape(1, -1), np.ones(1, np.int64)))
         return int(multiplicities(self.stage.function, counts)[0])
 
     @override

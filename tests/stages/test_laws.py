@@ -191,13 +191,13 @@ def _set_counts(part: Part) -> Store:
     counts = CountedTuples(part, 0, 3)
 
     def change(events: Zset) -> Zset:
-        before = counts.of(events)
+        before = counts.counts_of(events)
         after = np.maximum(before + events.weights[:, None], 0)
         counts.put(events, before, after)
         return Zset(events.rows, (after - before)[:, 0])
 
     def back(took: Zset) -> None:
-        now = counts.of(took)
+        now = counts.counts_of(took)
         counts.put(took, now, now - took.weights[:, None])
 
     return Store(
@@ -238,7 +238,7 @@ def _upserts(**options: str) -> Callable[[Part], Store]:
             try:
                 return keyed.apply(upserts.last(Zset(rows, events.weights)))[0]
             except BaseException:
-                keyed.forget()
+                keyed.discard_undo()
                 raise
 
         return Store(
@@ -287,7 +287,7 @@ def _tombstones(part: Part) -> Store:
     gone = Tombstones(part, int(table_at(0)), 2, 10)
 
     def change(events: Zset) -> Zset:
-        there = {tuple(row) for row in gone.every().tolist()}
+        there = {tuple(row) for row in gone.all().tolist()}
         known = np.array([tuple(row) in there for row in events.rows.tolist()], bool)
         fine = events[known == (events.weights < 0)]
         once = Zset(fine.rows, np.sign(fine.weights))
@@ -296,7 +296,7 @@ def _tombstones(part: Part) -> Store:
 
     return Store(
         part, change, lambda took: gone.change(took.rows, -took.weights),
-        lambda: iter([Zset(rows := gone.every(), np.ones(len(rows), np.int64))]), lambda: None, lambda: None,
+        lambda: iter([Zset(rows := gone.all(), np.ones(len(rows), np.int64))]), lambda: None, lambda: None,
     )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ class Single(Stage):
         """
         net = self._reader.zset(nets[0]).net()
         keys = net.net(self._key)
-        after = self._rows.of(keys)[:, -1] + keys.weights
+        after = self._rows.counts_of(keys)[:, -1] + keys.weights
         if (after > 1).any():
             raise self._refusal(net, keys.rows[np.argmax(after)])
         if (after < 0).any():
@@ -93,7 +93,7 @@ class Single(Stage):
 
     def _of(self, key: np.ndarray) -> Zset:
         """Returns the row of a key (int64[key], codes), if there is one."""
-        records = self._rows.of(Zset(key.reshape(1, -1), np.ones(1, np.int64)))
+        records = self._rows.counts_of(Zset(key.reshape(1, -1), np.ones(1, np.int64)))
         there = records[:, -1] > 0
         return self._joined(key.reshape(1, -1)[there], records[there])
 

@@ -193,7 +193,7 @@ class BaseTables:
         try:
             self._unique[name].apply(effective)
         except BaseException:
-            self._restore({name: effective})
+            self._uncount({name: effective})
             raise
 
     def refused_keys(self, name: str, net: Zset) -> tuple[np.ndarray, np.ndarray] | None:
@@ -211,10 +211,10 @@ class BaseTables:
         """Returns the present copies of each tuple, int64[n]. Expected O(n)."""
         table, stored = self._tables[name], self._stored.get(name)
         if stored is None:
-            return table.of(net)[:, 0]
+            return table.counts_of(net)[:, 0]
         copies, unstored = stored.copies(net), stored.unstored(net)
         if unstored is not None:
-            copies[unstored] = table.of(net[unstored])[:, 0]
+            copies[unstored] = table.counts_of(net[unstored])[:, 0]
         return copies
 
     def _effective_net(
@@ -223,7 +223,7 @@ class BaseTables:
         """Returns the effective net of a relation. Stores the copies that its deletes did not find in ``missing``.
         ``gated``: the part of the net that was counted before."""
         if name in self._keyed:
-            return self._replaced(name, net, strict, missing)
+            return self._apply_upserts(name, net, strict, missing)
         if name not in self._tables:
             return net
         stored = self._stored.get(name)
@@ -236,14 +236,14 @@ class BaseTables:
                 return net
             after = np.concatenate([after, np.zeros(len(net) - deletes, np.int64)])
         else:
-            after = self._before(name, net, gated)
+            after = self._count_net(name, net, gated)
             after += net.weights
             if self.on_missing == "trust" or not len(after) or extent(after)[0] >= 0:
                 return net
         absent = np.maximum(-after, 0)
         effective = _weighted(net, net.weights + absent)
         if strict:
-            self._restore({name: effective})
+            self._uncount({name: effective})
             at = int(absent.argmax())
             raise self._part.missing_delete(
                 self._declared_name(name), self._columns[name], net.rows[at], -int(net.weights[at])
@@ -251,7 +251,7 @@ class BaseTables:
         missing[name] = absent
         return effective
 
-    def _before(self, name: str, net: Zset, gated: Gated | None) -> np.ndarray:
+    def _count_net(self, name: str, net: Zset, gated: Gated | None) -> np.ndarray:
         """Counts a net. Returns the copies of each tuple before the batch (int64[n]); 0 for an insert that a join
         stores."""
         table, clamp = self._tables[name], self.on_missing != "trust"
@@ -265,7 +265,7 @@ class BaseTables:
         before[unstored] = table.add(net[unstored], np.zeros(int(unstored.sum()), np.int64), clamp)[:, 0]
         return before
 
-    def _replaced(self, name: str, changes: Zset, strict: bool, missing: dict[str, np.ndarray]) -> Zset:
+    def _apply_upserts(self, name: str, changes: Zset, strict: bool, missing: dict[str, np.ndarray]) -> Zset:
         """Returns the deleted and inserted rows of an update by key."""
         effective, absent = self._keyed[name].apply(changes)
         if not absent.any():
@@ -298,8 +298,8 @@ class BaseTables:
             for name, net in nets.items()
             if name not in effective
         }
-        self._restore(counted)
-        self._forget_keys(counted)
+        self._uncount(counted)
+        self._uncount_keys(counted)
         self._header[self._undoable] = 0
         return {**counted, **effective}
 
@@ -309,20 +309,20 @@ class BaseTables:
             if name in done:
                 keyed.take_back()
             else:
-                keyed.forget()
+                keyed.discard_undo()
         for name in done:
             if name in self.retained:
                 self.retained[name].take_back()
-        self._restore(done)
-        self._forget_keys(done)
+        self._uncount(done)
+        self._uncount_keys(done)
 
-    def _forget_keys(self, nets: Mapping[str, Zset]) -> None:
+    def _uncount_keys(self, nets: Mapping[str, Zset]) -> None:
         """Subtracts nets from the relations whose rows are counted by key."""
         for name, unique in self._unique.items():
             if name in nets:
                 unique.take_back(nets[name])
 
-    def _restore(self, nets: Mapping[str, Zset]) -> None:
+    def _uncount(self, nets: Mapping[str, Zset]) -> None:
         """Subtracts nets from the relations that are counted."""
         with self._part.budget.lifted():
             for name, net in nets.items():
@@ -421,14 +421,14 @@ class BaseTables:
         """Returns statistics per relation: the distinct tuples (with a window: the rows inside it); total missing
         deletes, net changes, and rows that no stage reads; statistics of windows; with upserts also late changes and
         tombstones."""
-        arena, kept, within = self._part.arena, self._counted, self.retained.items()
-        missing = {name: int(arena[table.table + _MISSING]) for name, table in kept}
-        updates = {name: int(arena[table.table + _UPDATES]) for name, table in kept}
+        arena, counted, windowed = self._part.arena, self._counted, self.retained.items()
+        missing = {name: int(arena[table.table + _MISSING]) for name, table in counted}
+        updates = {name: int(arena[table.table + _UPDATES]) for name, table in counted}
         found: dict[str, dict[str, Any]] = {
-            "rows": {name: len(table) + len(self._stored.get(name, ())) for name, table in kept}
-            | {name: len(table) for name, table in within},
-            "missing_deletes": missing | {name: table.missing_deletes for name, table in within},
-            "updates": updates | {name: table.updates for name, table in within},
+            "rows": {name: len(table) + len(self._stored.get(name, ())) for name, table in counted}
+            | {name: len(table) for name, table in windowed},
+            "missing_deletes": missing | {name: table.missing_deletes for name, table in windowed},
+            "updates": updates | {name: table.updates for name, table in windowed},
         }
         if self._selected:
             found["filtered"] = {name: int(arena[self._filtered(name)]) for name in self._selected}
@@ -436,8 +436,8 @@ class BaseTables:
             found["late"] = {name: keyed.late for name, keyed in self._keyed.items()}
             found["tombstones"] = {name: keyed.tombstones for name, keyed in self._keyed.items()}
         if self.retained:
-            found["windows"] = {name: table.stats() for name, table in within}
-        return {what: {self._declared_name(name): table for name, table in by.items()} for what, by in found.items()}
+            found["windows"] = {name: table.stats() for name, table in windowed}
+        return {key: {self._declared_name(name): n for name, n in tables.items()} for key, tables in found.items()}
 
 
 def _with_weight_one(rows: np.ndarray) -> Zset:

@@ -72,7 +72,7 @@ class CountedTuples:
 
         self._part.run_rows(len(counts), step, lambda done: self.put(rows[:done], after[:done], before[:done]))
 
-    def of(self, rows: Zset) -> np.ndarray:
+    def counts_of(self, rows: Zset) -> np.ndarray:
         """Returns the counts of tuples, int64[n, leaves]. Expected O(n)."""
         out = np.empty((len(rows), self.leaves), np.int64)
         keys, strides = self._keys(rows)

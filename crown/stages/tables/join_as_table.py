@@ -1,8 +1,8 @@
 """Looks up deletes in the records of a join, for relations that a join stores completely.
 
 The look-up precedes the join's own update, so the join's record of a tuple has the copies before the batch. The join
-does not store tuples that no alias of the relation reads, because a join column is NULL. These are the *rest*, which
-the base tables count themselves.
+does not store tuples that no alias of the relation reads, because a join column is NULL. The base tables count these
+tuples themselves.
 """
 
 from __future__ import annotations

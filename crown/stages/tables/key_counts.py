@@ -47,7 +47,7 @@ class KeyCounts:
         """Returns the keys (int64[k, words]) that would not have 0 or 1 rows after ``changes``, and their
         numbers of rows (int64[k]), or None if there are none. Changes nothing. Expected O(n)."""
         keys = changes.net(self._words)
-        after = self._copies.of(keys)[:, 0] + keys.weights
+        after = self._copies.counts_of(keys)[:, 0] + keys.weights
         if _at_most_one(after):
             return None
         wrong = (after < 0) | (after > 1)
@@ -92,7 +92,7 @@ class KeyCounts:
         known = Zset.gathered(keys, len(self._words)).net()
         assert len(known) == counted, "the counted keys do not match the rows"
         assert (known.weights == 1).all(), "two rows have the same enforced key"
-        assert (self._copies.of(known)[:, 0] == 1).all(), "the key of a row is not counted"
+        assert (self._copies.counts_of(known)[:, 0] == 1).all(), "the key of a row is not counted"
 
 
 def _at_most_one(rows: np.ndarray) -> bool:

@@ -1,10 +1,10 @@
 """Maintains rows with a period of validity: the stage contains the rows whose period contains the clock's time.
 
-    net of rows, net of the clock -> trees of rows by beginning and by end -> rows that the clock has passed
+    net of rows, net of the clock -> trees of rows by start and by end of the period -> rows that the clock has passed
 
-The clock is an input: a batch that moves it has its old and its new time. Every row is stored in a tree by the
-beginning of its period, and in one by its end. So a move of the clock changes the rows of two ranges. The clock can
-move in both directions: the state is a function of the rows and of the time, and the inverse net undoes a batch.
+The clock is an input: a batch that moves it has its old and its new time. Every row is stored in a tree by the start of
+its period, and in one by its end. So a move of the clock changes the rows of two ranges. The clock can move in both
+directions: the state is a function of the rows and of the time, and the inverse net undoes a batch.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ class Timed(Stage):
         if made:
             part.arena[self._record + _TIME] = NULL
         types = [column.type for column in self._stored_columns]
-        kept = [(root, at) for root, at in ((_SINCE, self._since), (_UNTIL, self._until)) if at is not None]
-        self._times = [at for _, at in kept]
+        indexed = [(root, at) for root, at in ((_SINCE, self._since), (_UNTIL, self._until)) if at is not None]
+        self._times = [at for _, at in indexed]
         self._rows = OrderedRows(
             [
                 (
                     self._record + root,
                     Trees(part, types, order_words(self._stored_columns, (Order(self._stored_columns[at].name),))),
                 )
-                for root, at in kept
+                for root, at in indexed
             ]
         )
 
@@ -136,8 +136,7 @@ class Timed(Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """Yields the rows. O(1) per row whose period has begun, or per row of the stage if all periods begin at
-        once."""
+        """Yields the rows. O(1) per row whose period has started, or per row of the stage if periods have no start."""
         return (self._visible(rows) for rows in self._scan(self._time()))
 
     def _scan(self, time: int) -> Iterator[Zset]:

@@ -1,8 +1,9 @@
-"""Tombstones: the last sequence of each deleted key, kept until it is too far behind the greatest sequence.
+"""Tombstones: the last sequence of each deleted key, stored until it expires.
 
-They are stored in a tree, in the order of their sequence, so expired tombstones are the first ones. Inserting or
-deleting a tombstone costs O(log n), and the tree is never scanned completely. Expiry depends only on the changes, never
-on a clock: the same batches forget the same keys.
+A tombstone expires when the difference between the greatest sequence and its own reaches the retention. Tombstones are
+stored in a tree, in the order of their sequence, so expired tombstones are the first ones. Inserting or deleting a
+tombstone costs O(log n), and the tree is never scanned completely. Expiry depends only on the changes, never on a
+clock: the same batches expire the same tombstones.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ _FEW, _ALL, _LATEST, _LEAST = 64, 1 << 62, 2**63 - 1, -(2**63)
 class Tombstones:
     """The tombstones of one relation, whose record a word of ``table`` of a part references.
 
-    ``width``: words of a key. ``retention``: how far behind the greatest sequence they are kept, in units of the
-    sequence.
+    ``width``: words of a key. ``retention``: the difference from the greatest sequence at which a tombstone expires.
     """
 
     def __init__(self, part: Part, table: int, width: int, retention: int) -> None:
@@ -46,18 +46,18 @@ class Tombstones:
         """Begins a batch that can be undone."""
         self._part.arena[self._record + _BEFORE] = self._part.arena[self._record + _GREATEST]
 
-    def reach(self, greatest: int) -> None:
+    def record_greatest(self, greatest: int) -> None:
         """Records the greatest sequence of a batch."""
         arena = self._part.arena
         arena[self._record + _GREATEST] = max(int(arena[self._record + _GREATEST]), greatest)
 
-    def go_back(self) -> None:
-        """Undoes the ``reach`` calls since the batch began."""
+    def restore_greatest(self) -> None:
+        """Restores the greatest sequence before the batch."""
         self._part.arena[self._record + _GREATEST] = self._part.arena[self._record + _BEFORE]
 
-    def until(self, greatest: int = NULL) -> int:
-        """Returns the sequence up to which tombstones expire once ``greatest`` is also reached; -2^63 before any
-        change."""
+    def expiry(self, greatest: int = NULL) -> int:
+        """Returns the greatest sequence whose tombstones expire after changes up to sequence ``greatest``; -2^63 before
+        any change."""
         reached = max(int(self._part.arena[self._record + _GREATEST]), greatest)
         return _LEAST if reached == NULL else max(reached - self._retention, _LEAST)
 
@@ -71,18 +71,18 @@ class Tombstones:
         """
         self._rows.change(Zset(rows, signs))
 
-    def first(self, until: int) -> np.ndarray:
-        """Returns the tombstones up to a sequence, int64[n, width]. Amortized O(n + log). Changes nothing."""
+    def up_to(self, last: int) -> np.ndarray:
+        """Returns the tombstones up to sequence ``last``, int64[n, width]. Amortized O(n + log). Changes nothing."""
         room = _FEW
         while True:
             rows, copies = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
             m = int(
-                kernels.front(self._part.arena, self._record + _ROOT, self._tree.shape, 0, until, _ALL, rows, copies)
+                kernels.front(self._part.arena, self._record + _ROOT, self._tree.shape, 0, last, _ALL, rows, copies)
             )
             if m < room:
                 return rows[:m]
             room *= 4
 
-    def every(self) -> np.ndarray:
+    def all(self) -> np.ndarray:
         """Returns all tombstones in order. O(n)."""
-        return self.first(_LATEST)
+        return self.up_to(_LATEST)

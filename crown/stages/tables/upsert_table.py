@@ -6,8 +6,8 @@ previous rows. With a sequence, a change that is older than the last one of its 
 check, the last sequence of a deleted key is kept, too (a *tombstone*). Memory is linear in the keys: one record per
 live row, one per tombstone, and copies of the records that the last batch changed, to undo it.
 
-A relation may limit how far behind the greatest sequence tombstones are kept (``crown.stages.tables.tombstones``). An
-older change of a key without a record may precede a forgotten deletion, so it is ignored as late, too.
+A relation may limit the retention of tombstones (``crown.stages.tables.tombstones``). A change of a key without a
+record that is older than the retention may precede an expired deletion, so it is ignored as late, too.
 
 A record has the codes of the key, the codes of the other columns that are read, the sequence (0 without one), and a
 state.
@@ -38,8 +38,8 @@ class Upserts:
     """The positions of the parts of a change. ``used``: the columns of a table that are read.
 
     ``carried``: the columns of a change: ``used``, followed by the sequence if it is ``ordered`` by one. ``key`` and
-    ``rest``: positions in ``columns``. ``behind``: how far behind the greatest sequence tombstones are kept; None:
-    forever.
+    ``nonkey``: positions in ``columns``. ``retention``: the difference from the greatest sequence at which tombstones
+    expire, or None if they never do.
     """
 
     def __init__(self, table: Table, used: Sequence[Column]) -> None:
@@ -75,7 +75,7 @@ def upserts_of(tables: Iterable[Table], used: Mapping[str, Sequence[Column]]) ->
 class UpsertTable:
     """The rows of a relation by key, in table ``current``; the records before the last batch, in table ``before``.
 
-    ``expiring``: the order of its tombstones, or None if they are kept forever.
+    ``expiring``: its tombstones in order, or None if they never expire.
     """
 
     def __init__(
@@ -111,12 +111,12 @@ class UpsertTable:
 
     def begin(self) -> None:
         """Discards the previous batch, and begins one that can be undone. Amortized O(1) per change."""
-        self.forget()
+        self.discard_undo()
         if self._expiring is not None:
             self._expiring.begin()
 
-    def forget(self) -> None:
-        """Discards the records before the last batch, which can then not be undone."""
+    def discard_undo(self) -> None:
+        """Discards the records before the last batch. The batch can then no longer be undone."""
         before = self._before
         self._part.arena[before.table + _LATE_NOW] = 0
         if len(before):
@@ -127,28 +127,28 @@ class UpsertTable:
         """Returns the deleted rows, then the inserted rows, and bool[n], True for deletes that found no row.
 
         ``changes``: at most one per key, the result of ``Upserts.last``. Raises MemoryBudgetError. No row has changed
-        then, and the caller must call ``forget``. Expected O(n).
+        then, and the caller must call ``discard_undo``. Expected O(n).
         """
         keys = changes.project(self._upserts.key)
-        old = self._rows.of(keys)
-        new, late = self._replaced(changes, old)
+        old = self._rows.counts_of(keys)
+        new, late = self._records_after(changes, old)
         absent = (changes.weights < 0) & ~late & (old[:, -1] != LIVE)
         rows, was, now = self._with_expired(keys.rows, old, new, changes)
         changed = (now != was).any(axis=1)
         rows, was, now = rows[changed], was[changed], now[changed]
-        kept = was.copy()
-        kept[kept[:, -1] == 0, -1] = WAS_ABSENT
-        each = _with_weight_one(rows)
-        self._before.put(each, np.zeros_like(kept), kept)
+        previous = was.copy()
+        previous[previous[:, -1] == 0, -1] = WAS_ABSENT
+        keyed = _with_weight_one(rows)
+        self._before.put(keyed, np.zeros_like(previous), previous)
         self._move_tombstones(rows, was, now)
         try:
-            self._rows.put(each, was, now)
+            self._rows.put(keyed, was, now)
         except BaseException:
             with self._part.budget.lifted():
                 self._move_tombstones(rows, now, was)
             raise
         if self._expiring is not None and len(changes):
-            self._expiring.reach(int(changes.rows[:, -1].max()))
+            self._expiring.record_greatest(int(changes.rows[:, -1].max()))
         self._count(was, now, int(np.count_nonzero(late)))
         return self._difference(rows, was, now), absent
 
@@ -158,16 +158,16 @@ class UpsertTable:
         """Returns the keys and their records before and after the batch, without expired tombstones."""
         if self._expiring is None or not len(changes):
             return keys, old, new
-        until = self._expiring.until(int(changes.rows[:, -1].max()))
-        new[(new[:, -1] == DELETED) & (new[:, -2] <= until)] = 0
-        expired = self._expiring.first(until)[:, 1:]
+        expiry = self._expiring.expiry(int(changes.rows[:, -1].max()))
+        new[(new[:, -1] == DELETED) & (new[:, -2] <= expiry)] = 0
+        expired = self._expiring.up_to(expiry)[:, 1:]
         if len(keys) and len(expired):  # keys that the batch changes are listed already
             distinct, number = np.unique(np.concatenate([keys, expired]), axis=0, return_inverse=True)
             listed = np.zeros(len(distinct), bool)
             number = number.reshape(-1)
             listed[number[: len(keys)]] = True
             expired = expired[~listed[number[len(keys) :]]]
-        before = self._rows.of(_with_weight_one(expired))
+        before = self._rows.counts_of(_with_weight_one(expired))
         return (
             np.concatenate([keys, expired]),
             np.concatenate([old, before]),
@@ -192,18 +192,18 @@ class UpsertTable:
         rows = np.concatenate([keys for keys, _ in found])
         old = np.concatenate([words for _, words in found])
         keys = _with_weight_one(rows)
-        new = self._rows.of(keys)
+        new = self._rows.counts_of(keys)
         old[old[:, -1] == WAS_ABSENT] = 0
         with self._part.budget.lifted():
             self._rows.put(keys, new, old)
             self._move_tombstones(rows, new, old)
         if self._expiring is not None:
-            self._expiring.go_back()
+            self._expiring.restore_greatest()
         self._count(new, old, -int(self._part.arena[self._before.table + _LATE_NOW]))
-        self.forget()
+        self.discard_undo()
         return self._difference(rows, old, new)
 
-    def _replaced(self, changes: Zset, old: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _records_after(self, changes: Zset, old: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the records of the keys after the batch (int64[n, words]), and bool[n], True for late changes."""
         ordered, valid = self._upserts.ordered, changes.weights > 0
         new = np.zeros_like(old)
@@ -214,7 +214,7 @@ class UpsertTable:
             new[~valid] = 0
         late = (old[:, -1] != 0) & (new[:, -2] < old[:, -2])
         if self._expiring is not None:
-            late |= (old[:, -1] == 0) & (new[:, -2] <= self._expiring.until())
+            late |= (old[:, -1] == 0) & (new[:, -2] <= self._expiring.expiry())
         new[late] = old[late]
         return new, late
 
@@ -277,8 +277,8 @@ class UpsertTable:
                 np.column_stack([words[:, -2], keys])[words[:, -1] == DELETED] for keys, words in self._rows.scan()
             ]
             expected = sorted(map(tuple, np.concatenate(found).tolist()))
-            assert expected == list(map(tuple, self._expiring.every().tolist())), "the tombstones are not in order"
-            assert all(row[0] > self._expiring.until() for row in expected), "an expired tombstone is stored"
+            assert expected == list(map(tuple, self._expiring.all().tolist())), "the tombstones are not in order"
+            assert all(row[0] > self._expiring.expiry() for row in expected), "an expired tombstone is stored"
 
 
 def _with_weight_one(keys: np.ndarray) -> Zset:

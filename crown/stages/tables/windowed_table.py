@@ -45,15 +45,15 @@ class WindowedTable:
         self._time_column = len(columns) if window.arrival else [column.name for column in columns].index(window.by)
         other_columns = [i for i in range(len(columns)) if i != self._time_column]
         number_column = [self._time_column] if window.arrival else []
-        self._ordered = self._in_order([self._time_column, *other_columns])
-        self._by_row = self._in_order([*other_columns, *number_column])
+        self._ordered = self._trees_by([self._time_column, *other_columns])
+        self._by_row = self._trees_by([*other_columns, *number_column])
         self._record, made = part.record(table + _RECORD, kernels.WORDS)
         if made:
             part.arena[self._record + MARK] = NULL
         trees = [(self._record + kernels.ORDERED, self._ordered), (self._record + kernels.BY_ROW, self._by_row)]
         self._rows = OrderedRows(trees[: 1 + window.arrival])
 
-    def _in_order(self, places: Sequence[int]) -> Trees:
+    def _trees_by(self, places: Sequence[int]) -> Trees:
         """Returns trees in ascending order of these columns."""
         types = [*(column.type for column in self._columns), *["int64"] * self.window.arrival]
         words = [[i, order_of(types[i]), 0, 0] for i in places]
@@ -74,7 +74,7 @@ class WindowedTable:
         before = self._counters().copy()
         done: list[Zset] = []
         try:
-            done.append(self._changed(net, advance, strict))
+            done.append(self._apply_changes(net, advance, strict))
             for expired in self._expired():
                 self._add(expired)
                 self._counters()[kernels.EXPIRED - MARK] -= int(expired.weights.sum())
@@ -89,7 +89,7 @@ class WindowedTable:
             raise
         return self._without_numbers(total)
 
-    def _changed(self, net: Zset, advance: int | None, strict: bool) -> Zset:
+    def _apply_changes(self, net: Zset, advance: int | None, strict: bool) -> Zset:
         """Applies the changes, and moves the watermark. Returns the effective changes."""
         counters = self._counters()
         if not self.window.counts:
@@ -100,24 +100,24 @@ class WindowedTable:
         changes, missing = self._with_numbers(net) if self.window.arrival else (net, np.empty(0, np.int64))
         if strict and missing.any():
             raise self._missing_delete(net, missing)
-        taken = self._add(changes)
+        effective = self._add(changes)
         if not self.window.arrival:
-            missing = taken - changes.weights
+            missing = effective - changes.weights
             if strict and missing.any():
                 with self._part.budget.lifted():
-                    self._add(Zset(changes.rows, -taken)[taken != 0])
+                    self._add(Zset(changes.rows, -effective)[effective != 0])
                 raise self._missing_delete(changes, missing)
         counters[kernels.MISSING - MARK] += int(missing.sum())
         if not self.window.counts:
             inserted = changes.rows[changes.weights > 0, self._time_column]
             mark = self.window.watermark_of(int(inserted.max())) if len(inserted) else NULL
             counters[0] = max(int(counters[0]), mark, NULL if advance is None else advance)
-        return Zset(changes.rows, taken)[taken != 0]
+        return Zset(changes.rows, effective)[effective != 0]
 
     def _with_numbers(self, net: Zset) -> tuple[Zset, np.ndarray]:
         """Returns the changes with running numbers, and the missing copies of each change of ``net``. Deletes get the
         numbers of the oldest copies, inserts get new ones."""
-        deletes, inserts = _in_order(net)
+        deletes, inserts = _net_effect(net)
         missing = np.zeros(len(net), np.int64)
         counters = self._counters()
         found = Zset.empty(self._width)
@@ -165,9 +165,9 @@ class WindowedTable:
 
     def _add(self, events: Zset) -> np.ndarray:
         """Adds copies of rows, of which none may fall below 0. Returns the effective changes (int64[n])."""
-        taken = self._rows.change(events)
-        self._counters()[ROWS - MARK] += int(taken.sum())
-        return taken
+        effective = self._rows.change(events)
+        self._counters()[ROWS - MARK] += int(effective.sum())
+        return effective
 
     def _store_effect(self, total: Zset, before: np.ndarray) -> None:
         """Stores the effect of a batch, and the counters ``before`` it. O(batch)."""
@@ -315,28 +315,28 @@ class WindowedTable:
 _NAMES = ("watermark", "next", "rows", "late", "expired", "missing", "updates")
 
 
-def _in_order(given: Zset) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the effect of a batch after equal rows are summed: deletes and inserts, int64[n] each, in the order of
-    the batch.
+def _net_effect(net: Zset) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the deletes and the inserts (int64[n] each, in the order of the batch) of a batch whose equal rows are
+    summed.
 
-    If the sum of equal rows is below 0, the first of them gets it in the first array. Otherwise the last inserts among
-    them get it in the second array, because deletes of the batch remove its earliest copies.
+    If the sum of equal rows is below 0, it is assigned to the first of them, as a delete. Otherwise it is assigned to
+    the last inserts among them, because deletes of the batch remove its earliest copies.
     """
-    weights, n = given.weights, len(given)
+    weights, n = net.weights, len(net)
     if not n or weights.min() > 0:
         return np.zeros(n, np.int64), weights
-    rows = np.ascontiguousarray(given.rows)
-    found = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1) if given.width else np.zeros(n, np.int64)
-    order = np.argsort(found, kind="stable")
-    groups, change = found[order], weights[order]
+    rows = np.ascontiguousarray(net.rows)
+    group_of = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1) if net.width else np.zeros(n, np.int64)
+    order = np.argsort(group_of, kind="stable")
+    groups, changes = group_of[order], weights[order]
     first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
-    sums = np.add.reduceat(change, first)
-    inserts = np.maximum(change, 0)
+    sums = np.add.reduceat(changes, first)
+    inserts = np.maximum(changes, 0)
     total = np.add.reduceat(inserts, first)
     number = np.cumsum(np.append(False, groups[1:] != groups[:-1]))
     so_far = np.cumsum(inserts) - (np.cumsum(total) - total)[number]
-    behind = total[number] - so_far  # the sum of the same row's later inserts
-    come, gone = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    come[order] = np.clip(sums[number] - behind, 0, inserts)
-    gone[order[first]] = np.minimum(sums, 0)
-    return gone, come
+    later = total[number] - so_far  # the sum of the same row's later inserts
+    inserted, deleted = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    inserted[order] = np.clip(sums[number] - later, 0, inserts)
+    deleted[order[first]] = np.minimum(sums, 0)
+    return deleted, inserted
