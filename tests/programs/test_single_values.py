@@ -91,8 +91,8 @@ def test_the_rows_are_named() -> None:
     view.update({"d": [(1,), (1,)], "r": [(1, "one"), (2, "two"), (2, "too")]})
     message = (
         "a subquery that is used as a value would have 2 rows: {'x': 'one', 'k': 1, 'a': 1}, "
-        "{'x': 'uno', 'k': 1, 'a': 1}; nothing was applied. Let the subquery say which one it means: an aggregate, "
-        "or ORDER BY ... LIMIT 1"
+        "{'x': 'uno', 'k': 1, 'a': 1}; nothing was applied. Let the subquery return one row: use an aggregate, or "
+        "ORDER BY ... LIMIT 1"
     )
     with pytest.raises(SeveralRowsError) as error:
         view.update({"r": [(1, "uno")]})

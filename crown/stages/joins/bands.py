@@ -51,7 +51,7 @@ class Bands(Stage):
         )
         place = [{column.name: i for i, column in enumerate(side.columns)} for side in self.sides]
         names = ((band.low, band.high), (band.point,))
-        self._bounds = [[None if n is None else at[n] for n in of] for of, at in zip(names, place, strict=True)]
+        self._bounds = [[None if n is None else at[n] for n in ends] for ends, at in zip(names, place, strict=True)]
         self._outputs = [
             (number, at[name])
             for name in (o.name for o in band.outputs)
@@ -59,19 +59,19 @@ class Bands(Stage):
             if name in at
         ]
         read = {*(output.name for output in band.outputs), *(name for term in band.terms for name, _ in term)}
-        self._told = [
-            sorted({*side.keys, *(at for name, at in there.items() if name in read)})
-            for side, there in zip(self.sides, place, strict=True)
+        self._identity = [
+            sorted({*side.keys, *(at for name, at in places.items() if name in read)})
+            for side, places in zip(self.sides, place, strict=True)
         ]
 
     @property
     def carried(self) -> list[CarriedTerm]:
         """Returns the terms that the rows carry."""
-        made: list[CarriedTerm] = []
+        terms: list[CarriedTerm] = []
         for _ in self.stage.band.terms:
-            limbs = sum(side.products.limbs(side.products.of_term[len(made)]) for side in self.sides)
-            made.append(CarriedTerm(made[-1].at + made[-1].limbs if made else 0, limbs))
-        return made
+            limbs = sum(side.products.limbs(side.products.product_of_term[len(terms)]) for side in self.sides)
+            terms.append(CarriedTerm(terms[-1].at + terms[-1].limbs if terms else 0, limbs))
+        return terms
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -91,40 +91,42 @@ class Bands(Stage):
             with self._part.budget.lifted():
                 self.sides[0].change(bands.negated())
             raise
-        made = Zset.gathered(found, len(self.columns))
-        return made if made.payload is not None or not len(made) else made.net()
+        pairs = Zset.gathered(found, len(self.columns))
+        return pairs if pairs.payload is not None or not len(pairs) else pairs.net()
 
     def _pairs(self, number: int, net: Zset) -> Zset:
         """Returns the pairs of rows of a side with the present rows of the other side."""
         if not len(net):
             return Zset.empty(len(self.columns))
-        mine, other, columns = self.sides[number], self.sides[1 - number], np.ascontiguousarray(net.columns())
+        side, other, columns = self.sides[number], self.sides[1 - number], np.ascontiguousarray(net.columns())
         bounds, weights = [None if at is None else columns[at] for at in self._bounds[number]], net.weights
         if other.lists:
-            found, which, weights = other.listed(columns[mine.keys], bounds, columns[self._told[number]], weights)
-            columns = np.ascontiguousarray(columns[:, which])
+            found, requests, weights = other.listed_matches(
+                columns[side.keys], bounds, columns[self._identity[number]], weights
+            )
+            columns = np.ascontiguousarray(columns[:, requests])
         else:
-            found = other.matched(columns[mine.keys], bounds)
-        own = mine.products.of(columns, weights)[found.of]
-        if np.any(np.abs(own[:, 0].astype(np.float64)) * np.abs(found.words[:, 0].astype(np.float64)) >= _MOST):
+            found = other.matches(columns[side.keys], bounds)
+        own_words = side.products.addends(columns, weights)[found.request]
+        if np.any(np.abs(own_words[:, 0].astype(np.float64)) * np.abs(found.words[:, 0].astype(np.float64)) >= _MOST):
             raise ChangeError("a row of a join by a comparison would be there more than 2^62 times")
-        halves = (columns[:, found.of], found.columns)
-        rows = np.empty((len(self._outputs), len(found.of)), np.int64)
-        for i, (side, at) in enumerate(self._outputs):
-            rows[i] = halves[0 if side == number else 1][at]
-        payload = self._payload((own, found.words) if number == 0 else (found.words, own))
-        return Zset.of_columns(rows, own[:, 0] * found.words[:, 0], payload)
+        halves = (columns[:, found.request], found.columns)
+        rows = np.empty((len(self._outputs), len(found.request)), np.int64)
+        for i, (source, at) in enumerate(self._outputs):
+            rows[i] = halves[0 if source == number else 1][at]
+        payload = self._payload((own_words, found.words) if number == 0 else (found.words, own_words))
+        return Zset.of_columns(rows, own_words[:, 0] * found.words[:, 0], payload)
 
     def _payload(self, words: tuple[np.ndarray, np.ndarray]) -> np.ndarray | None:
-        """Returns the sums that pairs carry, the products of those of their halves (int64[n, words]), or None without
-        terms."""
+        """Returns the sums that pairs carry (int64[words, n]), which are products of the sums of their two rows, or
+        None without terms."""
         if not self.stage.band.terms:
             return None
-        made = []
-        for numbers in zip(*(side.products.of_term for side in self.sides), strict=True):
+        products = []
+        for numbers in zip(*(side.products.product_of_term for side in self.sides), strict=True):
             halves = [side.products.number(w, n) for side, w, n in zip(self.sides, words, numbers, strict=True)]
-            made.append(product(*halves).T)
-        return np.concatenate(made)
+            products.append(product(*halves).T)
+        return np.concatenate(products)
 
     # Reading
     # ------------------------------------------------------------------------------------------------------------------

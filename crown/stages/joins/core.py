@@ -44,7 +44,7 @@ from plans.programs.wiring import Wires
 from plans.schema import Column
 from plans.search.cells.shares import Grid
 
-_TURN = 8  # record batches that a cell delivers before it waits for the others
+_TURN = 8  # record batches that a cell delivers before it waits for the other cells
 _TICK = 0.01  # seconds between two checks whether a batch must stop
 _T = TypeVar("_T")
 _Parts = list[Sequence[RelationChange]]
@@ -72,11 +72,11 @@ class Join(Stage):
         may_repeat: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        self._taken = JoinInputs(stage.plan, wires, memory.dictionary.extern, stage.masks)
-        plan, self.inputs, self.known = self._taken.plan, self._taken.inputs, self._taken.known
+        self._join_inputs = JoinInputs(stage.plan, wires, memory.dictionary.extern, stage.masks)
+        plan, self.inputs, self.known = self._join_inputs.plan, self._join_inputs.inputs, self._join_inputs.known
         self.stage = stage
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
-        self._added = plan.payload is not None and (may_repeat or stage.mode == "payload")
+        self._delivers_events = plan.payload is not None and (may_repeat or stage.mode == "payload")
         parts = parts_of(stage)
         self.cores = [_core(plan, memory, first + cell * parts, parts) for cell in range(grid.cells)]
         self.states = tuple(core.state for core in self.cores)
@@ -107,36 +107,37 @@ class Join(Stage):
     @property
     def adds_up(self) -> bool:
         """Returns True if the sum of the rows of all its blocks is its net change, without netting."""
-        return self._added or self.stage.plan.consolidated
+        return self._delivers_events or self.stage.plan.consolidated
 
     @property
     def stored(self) -> list[StoredInput]:
         """Returns the stored relations of the inputs."""
-        return self._taken.stored
+        return self._join_inputs.stored
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. In payload mode the rows carry their sums. O(changes * lambda + deltas)."""
-        work = Core.events if self._added else Core.apply
+        work = Core.events if self._delivers_events else Core.apply
+        changes = self._join_inputs.changes(nets)
         if len(self.cores) == 1:  # of several cells, each would be stopped separately
-            return self._gathered(self._done(partial(work, check=self._check), self._taken.changes(nets)))
-        return self._gathered(self._done(work, self._taken.changes(nets)))
+            return self._gathered(self._apply_to_cells(partial(work, check=self._check), changes))
+        return self._gathered(self._apply_to_cells(work, changes))
 
     @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
         def work(core: Core, part: Sequence[RelationChange]) -> list[Zset]:
-            return core.undo(part, self._added)
+            return core.undo(part, self._delivers_events)
 
-        return self._gathered(self._done(work, self._taken.changes(nets), -1))
+        return self._gathered(self._apply_to_cells(work, self._join_inputs.changes(nets), -1))
 
     def discard(self, nets: Sequence[Zset]) -> int:
         """Applies a batch, enumerates its deltas into reused buffers and drops them. Returns the number of delta rows.
 
         For measurements: the deltas are not netted, and counters are not updated.
         """
-        return sum(self._done(Core.discard, self._taken.changes(nets)))
+        return sum(self._apply_to_cells(Core.discard, self._join_inputs.changes(nets)))
 
     def deltas(
         self,
@@ -152,7 +153,7 @@ class Join(Stage):
         If it raises or is closed early, the batch has been undone. Each of several cells delivers some deltas, then
         waits for the others.
         """
-        changes = self._taken.changes(nets)
+        changes = self._join_inputs.changes(nets)
         parts: _Parts = [changes] * len(self.cores)
         self.taken_back = False
         try:
@@ -161,22 +162,22 @@ class Join(Stage):
                     changes, check, deltas=deltas, consolidate=consolidate, factorized=factorized
                 )
             elif self._repeats:
-                net = self._gathered(self._all(Core.apply, parts, check))
+                net = self._gathered(self._run_in_cells(Core.apply, parts, check))
                 if deltas:
                     yield from self.cores[0].head.batches(net)
             else:
-                yield from self._in_turns(parts, check, deltas, consolidate)
+                yield from self._deltas_of_cells(parts, check, deltas, consolidate)
         except BaseException as error:
             self._take_back(error)
             raise
         self._settle(parts)
 
     def discard_output(self) -> None:
-        """Applies the rest of a batch without output."""
+        """Applies the remaining part of a batch without output."""
         for core in self.cores:
             core.discard_output()
 
-    def _in_turns(
+    def _deltas_of_cells(
         self, parts: _Parts, check: Callable[[], None], deltas: bool, consolidate: bool | None
     ) -> Iterator[pa.RecordBatch]:
         stop = threading.Event()
@@ -189,32 +190,32 @@ class Join(Stage):
             part = self._part(parts, cell)
             yield from self.cores[cell].delivered(part, stopped, deltas=deltas, consolidate=consolidate)
 
-        running = list(map(delivered, range(len(self.cores))))
-        while running:
-            turns = self._finished([partial(_some, of) for of in running], check, stop)
+        streams = list(map(delivered, range(len(self.cores))))
+        while streams:
+            turns = self._run_jobs([partial(_take_turn, batches) for batches in streams], check, stop)
             for turn in turns:
                 yield from turn
-            running = [of for of, turn in zip(running, turns, strict=True) if len(turn) == _TURN]
+            streams = [batches for batches, turn in zip(streams, turns, strict=True) if len(turn) == _TURN]
 
-    def _done(
+    def _apply_to_cells(
         self,
         work: Callable[[Core, Sequence[RelationChange]], _T],
         changes: Sequence[RelationChange],
         sign: int = 1,
     ) -> list[_T]:
-        """Returns the result of ``work``, which applies a batch, for each cell, and commits the batch. If it raises,
-        the batch has been undone. ``sign`` -1: a batch is undone."""
+        """Applies a batch to all cells by ``work``, and commits it. Returns the result of each cell. If it raises, the
+        batch has been undone. ``sign`` -1: the batch undoes the last one."""
         parts: _Parts = [changes] * len(self.cores)
         self.taken_back = False
         try:
-            found = [work(self.cores[0], changes)] if len(self.cores) == 1 else self._all(work, parts, _never)
+            found = [work(self.cores[0], changes)] if len(self.cores) == 1 else self._run_in_cells(work, parts, _never)
         except BaseException as error:
             self._take_back(error)
             raise
         self._settle(parts, sign)
         return found
 
-    def _all(
+    def _run_in_cells(
         self, work: Callable[[Core, Sequence[RelationChange]], _T], parts: _Parts, check: Callable[[], None]
     ) -> list[_T]:
         """Returns the results of ``work`` for all cells when all are finished, or raises the first cell's error."""
@@ -223,7 +224,7 @@ class Join(Stage):
             return work(self.cores[cell], self._part(parts, cell))
 
         jobs = [partial(job, cell) for cell in range(len(self.cores))]
-        return self._finished(jobs, check, threading.Event())
+        return self._run_jobs(jobs, check, threading.Event())
 
     def _part(self, parts: _Parts, cell: int) -> Sequence[RelationChange]:
         """Selects the part of a cell from all changes, in place: the tuples that some alias reads in the cell.
@@ -241,39 +242,39 @@ class Join(Stage):
     def _take_back(self, error: BaseException) -> None:
         """Undoes the part of the batch that cells have applied before ``error`` stopped it. Raises UnusableStateError
         if some cell cannot undo it; that cell stays open."""
-        lost: Exception | None = None
+        failure: Exception | None = None
         for core in self.cores:
             if core.open:
                 try:
                     core.take_back()
-                except (UnusableStateError, MemoryBudgetError) as why:
-                    lost = why
-        self.taken_back = lost is None
-        if lost is not None and isinstance(error, Exception):  # otherwise it is KeyboardInterrupt or SystemExit
-            raise UnusableStateError(f"{error} ({lost}). {LOST}") from error
+                except (UnusableStateError, MemoryBudgetError) as exception:
+                    failure = exception
+        self.taken_back = failure is None
+        if failure is not None and isinstance(error, Exception):  # otherwise it is KeyboardInterrupt or SystemExit
+            raise UnusableStateError(f"{error} ({failure}). {LOST}") from error
 
-    def _finished(self, jobs: Sequence[Callable[[], _T]], check: Callable[[], None], stop: threading.Event) -> list[_T]:
+    def _run_jobs(self, jobs: Sequence[Callable[[], _T]], check: Callable[[], None], stop: threading.Event) -> list[_T]:
         """Returns the results of jobs, one per cell. If it raises, no job is running any more, and ``stop`` is set."""
         if self._budget.words < ADDRESSABLE:  # the budget of a job depends on the memory that the others have used
             return [job() for job in jobs]
-        given: list[Future[_T]] = []
+        futures: list[Future[_T]] = []
         try:
             try:
-                given.extend(map(self._threads.pool.submit, jobs))  # one step: every started job is in the list
+                futures.extend(map(self._threads.pool.submit, jobs))  # one step: every started job is in the list
             except RuntimeError:  # Python is ending, and its threads have ended
                 return [job() for job in jobs]
-            while wait(given, _TICK).not_done:
+            while wait(futures, _TICK).not_done:
                 check()
-            return [job.result() for job in given]
+            return [job.result() for job in futures]
         except BaseException:
             stop.set()
-            wait(given)
+            wait(futures)
             raise
 
     def _gathered(self, cells: Sequence[list[Zset]]) -> Zset:
         """Returns the rows of all cells, netted if cells may deliver the same row, unless they are summed later."""
         found = Zset.gathered(list(chain.from_iterable(cells)), len(self.columns))
-        return found.net() if self._repeats and not self._added else found
+        return found.net() if self._repeats and not self._delivers_events else found
 
     # Results
     # ------------------------------------------------------------------------------------------------------------------
@@ -344,7 +345,7 @@ def _never() -> None:
     """Stops no batch."""
 
 
-def _some(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _take_turn(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return list(islice(batches, _TURN))
 
 
@@ -380,9 +381,9 @@ def _part_of_cell(change: RelationChange, conditions: np.ndarray, first: bool) -
     if not len(net):
         return replace(change, filtered=filtered)
     values, weights, masks = np.empty(net.rows.size, np.int64), np.empty_like(net.weights), np.empty(len(net), np.int64)
-    given = change.masks & ((1 << len(relation.aliases)) - 1)  # the mask is 0 if no alias reads the tuple here
+    selected = change.masks & ((1 << len(relation.aliases)) - 1)  # the mask is 0 if no alias reads the tuple here
     n = rows_of_cell(
-        net.flat(), net.width, np.ascontiguousarray(net.weights), given, conditions, values, weights, masks
+        net.flat(), net.width, np.ascontiguousarray(net.weights), selected, conditions, values, weights, masks
     )
     part = Zset(values[: n * net.width].reshape(n, net.width), weights[:n])
     return RelationChange.of(relation, part, masks[:n], filtered)

@@ -38,8 +38,8 @@ class CyclicCount(Stage):
         first: int,
     ) -> None:
         dictionary = memory.dictionary
-        self._taken = JoinInputs(stage.plan, wires, dictionary.extern)
-        plan, self.inputs = self._taken.plan, self._taken.inputs
+        self._join_inputs = JoinInputs(stage.plan, wires, dictionary.extern)
+        plan, self.inputs = self._join_inputs.plan, self._join_inputs.inputs
         assert plan.count is not None
         self._part = memory.part(first)
         arena = self._part.arena
@@ -60,16 +60,16 @@ class CyclicCount(Stage):
         rows, before, done = self._changed(nets), self._count.total, 0
         try:
             while done < len(rows):
-                self._send(rows[done : done + _SLICE])
+                self._apply_rows(rows[done : done + _SLICE])
                 done = min(done + _SLICE, len(rows))
         except (ChangeError, MemoryBudgetError):
-            self._take(rows[:done])
+            self._undo_rows(rows[:done])
             raise
         return self._times(self._count.total - before)
 
     def _changed(self, nets: Sequence[Zset]) -> np.ndarray:
         """Returns the deleted rows of atoms, then the inserted ones."""
-        changes = self._taken.changes(nets)
+        changes = self._join_inputs.changes(nets)
         return np.concatenate(
             [
                 self._count.rows({alias.atom: rows for change in changes for alias, rows in change.of_aliases(sign)})
@@ -77,14 +77,14 @@ class CyclicCount(Stage):
             ]
         )
 
-    def _take(self, rows: np.ndarray) -> None:
+    def _undo_rows(self, rows: np.ndarray) -> None:
         """Undoes applied rows, the last ones first."""
         inverse = rows[::-1] * np.array([1, 1, 1, -1])
         with self._part.budget.lifted():
             for start in range(0, len(inverse), _SLICE):
-                self._send(inverse[start : start + _SLICE])
+                self._apply_rows(inverse[start : start + _SLICE])
 
-    def _send(self, rows: np.ndarray) -> None:
+    def _apply_rows(self, rows: np.ndarray) -> None:
         """Applies rows in one call. Raises MemoryBudgetError, with nothing changed, if there is no room for them."""
         part, arena = self._part, self._part.arena
         expected = self._count.words(len(rows))

@@ -43,22 +43,24 @@ _TOP = np.uint64(1) << _WORD
 class Products:
     """The sums of a side: for each term of a band, the product of the factors that are columns of this side.
 
-    ``of_term``: per term, the number of the side's own product. Number 0 is the count.
+    ``product_of_term``: per term, the number of its product. Number 0 is the count.
     """
 
     def __init__(self, terms: Sequence[PairTerm], columns: Sequence[Column], dictionary: Dictionary) -> None:
         self._columns = {column.name: (i, column.type) for i, column in enumerate(columns)}
         self._dictionary = dictionary
-        mine = [tuple(factor for factor in term if factor[0] in self._columns) for term in terms]
-        made = [Term(tuple(sorted({n for n, _ in of})), None, tuple(n for n, w in of if w == VALUE)) for of in mine]
+        factors = [tuple(factor for factor in term if factor[0] in self._columns) for term in terms]
+        own_terms = [
+            Term(tuple(sorted({n for n, _ in part})), None, tuple(n for n, w in part if w == VALUE)) for part in factors
+        ]
         types = {name: type_ for name, (_, type_) in self._columns.items()}
-        self.layout = Layout(made, types, {})
+        self.layout = Layout(own_terms, types, {})
         self._addends = Addends(self.layout.placed(self.layout.terms), types)
-        self.of_term = [self.layout.terms.index(term) for term in made]
+        self.product_of_term = [self.layout.terms.index(term) for term in own_terms]
         places = self.layout.places
         self.shape = np.array([len(columns), self.layout.words, len(places) // 2, *places], np.int64)
 
-    def of(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def addends(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Returns the addends of rows (codes, int64[width, n]) times weights, int64[n, words]."""
         out = np.zeros((len(weights), self.layout.words), np.int64)
         frame = Frame({}, len(weights), self._dictionary, codes, self._columns)
@@ -75,27 +77,27 @@ class Products:
 
 
 @dataclass(slots=True, eq=False)
-class Found:
-    """The matches of rows of the other side, one entry per match or group of matches.
+class Matches:
+    """The matches of requests, which are rows of the other side: one entry per match or group of matches.
 
-    ``of``: the row of the other side. ``columns``: columns of this side (codes, int64[width, m]). ``words``: sums of
-    this side, int64[m, words]. A summed side has only the columns by which it is grouped.
+    ``request``: the number of the request. ``columns``: columns of this side (codes, int64[width, m]). ``words``: sums
+    of this side, int64[m, words]. A summed side has only the columns by which it is grouped.
     """
 
-    of: np.ndarray
+    request: np.ndarray
     columns: np.ndarray
     words: np.ndarray
 
 
 @dataclass(slots=True, eq=False)
 class _Ranges:
-    """Ranges of positions in partitions, each for row ``of`` of the other side, to be counted ``sign`` times."""
+    """Ranges of positions in partitions, each with the number of its ``request``, to be counted ``sign`` times."""
 
     trees: Partitions
     handles: np.ndarray
     firsts: np.ndarray
     ends: np.ndarray
-    of: np.ndarray
+    request: np.ndarray
     sign: int = 1
 
 
@@ -123,26 +125,26 @@ class Side:
         self._ends = [(number, at) for number, at in enumerate(self._bounds) if at is not None]
         self.kept = band.kept[0 if is_bands else 1]
         self.products = Products(band.terms or ((),), columns, part.dictionary)
-        shown = [place[o.name] for o in band.outputs if o.name in place and place[o.name] not in self.keys]
-        self._by = [*self.keys, *(shown if self.kept == GROUPS else [])]
+        grouped = [place[o.name] for o in band.outputs if o.name in place and place[o.name] not in self.keys]
+        self._partitioned_by = [*self.keys, *(grouped if self.kept == GROUPS else [])]
         self._splits = is_bands and None not in self._bounds and self.kept == ROWS
         self._levels = record
         if self._splits:
             columns = (*columns, Column("the split of the bounds", "int64"))
-            self._by = [*self._by, len(columns) - 1]
+            self._partitioned_by = [*self._partitioned_by, len(columns) - 1]
         types = [column.type for column in columns]
         shape = self.products.shape if self.kept != ROWS else None
         ends = [Order(columns[at].name, nulls_last=number == 1) for number, at in self._ends]
         self._trees = [
             Partitions(
-                part, int(table_at(table + i)), types, self._by,
-                order_words(columns, (end,), self._by), shape,
+                part, int(table_at(table + i)), types, self._partitioned_by,
+                order_words(columns, (end,), self._partitioned_by), shape,
             )
             for i, end in enumerate(ends)
         ]  # fmt: skip
         self._groups: Partitions | None = None
         if self.kept == GROUPS:  # the groups of each key
-            named = [columns[at] for at in self._by]
+            named = [columns[at] for at in self._partitioned_by]
             keyed = list(range(len(self.keys)))
             self._groups = Partitions(
                 part, int(table_at(table + 2)), [column.type for column in named], keyed,
@@ -165,10 +167,10 @@ class Side:
         """Adds rows, to all trees or to none. O(log n) each. Raises MemoryBudgetError, and ChangeError for a delete of
         an absent row."""
         done: list[tuple[Partitions, Zset]] = []
-        kept = Zset.of_columns(self._with_splits(net.columns()), net.weights)
-        todo = [(trees, kept) for trees in self._trees]
+        stored = Zset.of_columns(self._with_splits(net.columns()), net.weights)
+        todo = [(trees, stored) for trees in self._trees]
         if self._groups is not None:
-            todo.append((self._groups, net.net(self._by)))
+            todo.append((self._groups, net.net(self._partitioned_by)))
         try:
             for trees, rows in todo:
                 rows = trees.together(rows, trees.count)
@@ -181,10 +183,10 @@ class Side:
                     self._change(trees, rows.negated(), np.zeros(2, np.int64))
             raise
         if self._splits:
-            np.add.at(self._part.arena[self._levels :][: self.LEVELS], self._level(kept.columns()[-1]), net.weights)
+            np.add.at(self._part.arena[self._levels :][: self.LEVELS], self._level(stored.columns()[-1]), net.weights)
 
     def _change(self, trees: Partitions, net: Zset, done: np.ndarray) -> None:
-        trees.change(net, self.products.of, done, "below a join by a comparison")
+        trees.change(net, self.products.addends, done, "below a join by a comparison")
 
     # Bands at their splits
     # ------------------------------------------------------------------------------------------------------------------
@@ -196,11 +198,11 @@ class Side:
             np.where(columns[at] == NULL, open_, self._numbers(columns[at], at))
             for at, open_ in zip(self._bounds, (np.uint64(0), ~np.uint64(0)), strict=True) if at is not None
         )  # fmt: skip
-        apart = low ^ high
-        bit = _highest(np.where(apart == 0, low & -low, apart))
+        difference = low ^ high
+        bit = _highest(np.where(difference == 0, low & -low, difference))
         split = (high >> bit) << bit
         if self._outside[0]:  # no value exceeds the greatest one: no point visits split 0
-            split[apart == 0] = 0
+            split[difference == 0] = 0
         return np.concatenate([columns, split.view(np.int64)[None]])
 
     def _numbers(self, codes: np.ndarray, place: int) -> np.ndarray:
@@ -213,103 +215,104 @@ class Side:
         numbers = splits.view(np.uint64)
         return _highest(numbers & -numbers).astype(np.int64)
 
-    def _holding(self, keys: np.ndarray, codes: np.ndarray) -> tuple[Zset, np.ndarray]:
+    def _containing(self, keys: np.ndarray, codes: np.ndarray) -> tuple[Zset, np.ndarray]:
         """Returns the bands that contain points, and the point that each contains."""
         (low, high), n = self._trees, len(codes)
         place = self._bounds[0]
         assert place is not None, "a band with a split has both ends"
         levels = self._part.arena[self._levels :][: self.LEVELS].nonzero()[0]
         numbers = self._numbers(codes, place).view(np.int64)
-        every, cursor = np.concatenate([keys, np.empty((1, n), np.int64)]), np.zeros(3, np.int64)
+        extended, cursor = np.concatenate([keys, np.empty((1, n), np.int64)]), np.zeros(3, np.int64)
         after_low, from_high = self._modes
         keyed, places = np.arange(low.k, dtype=np.int64) * n, np.zeros(low.width, np.int64)
 
-        def step(rows: np.ndarray, weights: np.ndarray, of: np.ndarray) -> int:
+        def step(rows: np.ndarray, weights: np.ndarray, requests: np.ndarray) -> int:
             return int(ranges.holding(
                 self._part.arena, low.table, high.table, keyed, low.k, low.spec, high.spec, after_low, from_high,
-                places, low.shape, levels, numbers, every,
-                np.ascontiguousarray(codes), *self._part.dictionary.memory, low.path, cursor, rows, weights, of,
+                places, low.shape, levels, numbers, extended,
+                np.ascontiguousarray(codes), *self._part.dictionary.memory, low.path, cursor, rows, weights, requests,
             ))  # fmt: skip
 
-        return _drawn(step, lambda: cursor[0] == n, low.width, 2 * n)
+        return _collected(step, lambda: cursor[0] == n, low.width, 2 * n)
 
     # Matches
     # ------------------------------------------------------------------------------------------------------------------
 
-    def matched(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None]) -> Found:
-        """Returns the matches of rows of the other side with equality columns ``keys`` (codes, int64[k, n]) and these
-        bounds, or this point, unless the side ``lists`` matches. O(log n) each, plus the matches."""
-        of, width = np.arange(keys.shape[1]), len(self.columns)
+    def matches(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None]) -> Matches:
+        """Returns the matches of requests with equality columns ``keys`` (codes, int64[k, n]) and these bounds, or this
+        point. Must not be called if the side ``lists`` matches. O(log n) each, plus the matches."""
+        request, width = np.arange(keys.shape[1]), len(self.columns)
         if self._groups is not None:
-            found, of = self._rows([self._whole(self._groups, self._find(self._groups, keys), of)], self._groups)
+            groups = self._all_rows(self._groups, self._find(self._groups, keys), request)
+            found, request = self._rows([groups], self._groups)
             keys = found.columns()
-        asked = [None if one is None else one[of] for one in bounds]
+        request_bounds = [None if bound is None else bound[request] for bound in bounds]
         if self._splits:
-            assert asked[0] is not None, "a point is there"
-            rows, at = self._holding(keys, asked[0])
-            return Found(at, rows.columns()[:width], self.products.of(rows.columns()[:width], rows.weights))
+            assert request_bounds[0] is not None, "a point is there"
+            rows, at = self._containing(keys, request_bounds[0])
+            return Matches(at, rows.columns()[:width], self.products.addends(rows.columns()[:width], rows.weights))
         words = np.zeros((keys.shape[1], self.products.layout.words), np.int64)
-        for one in self._ranges(keys, asked, np.arange(keys.shape[1])):
-            for positions, sign in ((one.ends, one.sign), (one.firsts, -one.sign)):
-                some = (positions > 0).nonzero()[0]
-                sums = self._before(one.trees, one.handles[some], positions[some])
-                ranges.gather(one.of[some], np.full(len(some), sign), self.products.shape, sums, words)
+        for part in self._ranges(keys, request_bounds, np.arange(keys.shape[1])):
+            for positions, sign in ((part.ends, part.sign), (part.firsts, -part.sign)):
+                nonzero = (positions > 0).nonzero()[0]
+                sums = self._before(part.trees, part.handles[nonzero], positions[nonzero])
+                ranges.gather(part.request[nonzero], np.full(len(nonzero), sign), self.products.shape, sums, words)
         columns = np.zeros((width, keys.shape[1]), np.int64)
-        columns[self._by] = keys
-        there = words[:, 0] != 0
-        return Found(of[there], columns[:, there], words[there])
+        columns[self._partitioned_by] = keys
+        nonempty = words[:, 0] != 0
+        return Matches(request[nonempty], columns[:, nonempty], words[nonempty])
 
-    def listed(
-        self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], told: np.ndarray, weights: np.ndarray
-    ) -> tuple[Found, np.ndarray, np.ndarray]:
+    def listed_matches(
+        self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], identity: np.ndarray, weights: np.ndarray
+    ) -> tuple[Matches, np.ndarray, np.ndarray]:
         """Returns the matching rows of pieces of the requests, and per piece its request and its weight. Overlapping
-        ranges of inserted and deleted requests with the same columns ``told`` cancel. O(log n) each, plus the
-        matches."""
+        ranges of inserted and deleted requests with equal ``identity`` (codes, int64[columns, n]) cancel. O(log n)
+        each, plus the matches."""
         (places,) = self._ranges(keys, bounds, np.arange(keys.shape[1]))
-        pieces, which, weights = _overlaid(places, told, weights)
-        rows, at = self._rows([pieces], self._trees[0])
-        return Found(at, rows.columns(), self.products.of(rows.columns(), rows.weights)), which, weights
+        pieces, requests, weights = _disjoint(places, identity, weights)
+        rows, piece = self._rows([pieces], self._trees[0])
+        return Matches(piece, rows.columns(), self.products.addends(rows.columns(), rows.weights)), requests, weights
 
-    def _ranges(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], of: np.ndarray) -> Iterator[_Ranges]:
+    def _ranges(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], request: np.ndarray) -> Iterator[_Ranges]:
         """Yields the ranges of matches."""
         if not self._is_bands:
             (trees,), (place,) = self._trees, self._bounds
             assert place is not None, "a point is there"
             handles = self._find(trees, keys)
-            of = (handles != 0).nonzero()[0]
-            handles, (low, high) = handles[of], (None if one is None else one[of] for one in bounds)
+            request = (handles != 0).nonzero()[0]
+            handles, (low, high) = handles[request], (None if bound is None else bound[request] for bound in bounds)
             firsts, ends = np.zeros_like(handles), trees.sizes(handles)
             if low is not None:
                 firsts = self._positions(trees, place, handles, low, BEHIND if self._outside[0] else FIRST)
             if high is not None:
-                behind = self._positions(trees, place, handles, high, FIRST if self._outside[1] else BEHIND)
-                ends = np.where(high == NULL, ends, behind)  # NULLs come first; a NULL bound is open
-            yield _Ranges(trees, handles, firsts, np.maximum(firsts, ends), of)
+                after = self._positions(trees, place, handles, high, FIRST if self._outside[1] else BEHIND)
+                ends = np.where(high == NULL, ends, after)  # NULLs come first; a NULL bound is open
+            yield _Ranges(trees, handles, firsts, np.maximum(firsts, ends), request)
             return
         (codes,) = bounds
         assert codes is not None, "a point is there"
         for trees, end in zip(self._trees, self._ends, strict=True):
             handles = self._find(trees, keys)
-            there = (handles != 0).nonzero()[0]
-            found = self._side_of(trees, end, handles[there], codes[there], of[there])
+            present = (handles != 0).nonzero()[0]
+            found = self._one_sided(trees, end, handles[present], codes[present], request[present])
             if trees is not self._trees[0]:  # bands that have begun, less bands that have ended
-                found = _Ranges(trees, found.handles, np.zeros_like(found.firsts), found.firsts, found.of, -1)
+                found = _Ranges(trees, found.handles, np.zeros_like(found.firsts), found.firsts, found.request, -1)
             yield found
 
-    def _side_of(
-        self, trees: Partitions, end: tuple[int, int], handles: np.ndarray, codes: np.ndarray, of: np.ndarray
+    def _one_sided(
+        self, trees: Partitions, end: tuple[int, int], handles: np.ndarray, codes: np.ndarray, request: np.ndarray
     ) -> _Ranges:
         """Returns the bands whose low end (number 0, and its position) is before points, or whose high end is after
         them."""
         number, at = end
         found = self._positions(trees, at, handles, codes, self._modes[number])
         if number == 0:
-            return _Ranges(trees, handles, np.zeros_like(found), found, of)
-        return _Ranges(trees, handles, found, trees.sizes(handles), of)
+            return _Ranges(trees, handles, np.zeros_like(found), found, request)
+        return _Ranges(trees, handles, found, trees.sizes(handles), request)
 
-    def _whole(self, trees: Partitions, handles: np.ndarray, of: np.ndarray) -> _Ranges:
-        there = (handles != 0).nonzero()[0]
-        return _Ranges(trees, handles[there], np.zeros_like(there), trees.sizes(handles[there]), of[there])
+    def _all_rows(self, trees: Partitions, handles: np.ndarray, request: np.ndarray) -> _Ranges:
+        present = (handles != 0).nonzero()[0]
+        return _Ranges(trees, handles[present], np.zeros_like(present), trees.sizes(handles[present]), request[present])
 
     # Trees
     # ------------------------------------------------------------------------------------------------------------------
@@ -336,15 +339,15 @@ class Side:
         positions = np.ascontiguousarray(positions)
         return trees.copied(np.ascontiguousarray(handles), positions, positions, trees.shape)[1]
 
-    def _rows(self, places: Sequence[_Ranges], trees: Partitions) -> tuple[Zset, np.ndarray]:
-        """Returns the rows in ranges of trees of one kind, and the request of each."""
-        found, asked = [Zset.empty(trees.width)], [np.empty(0, np.int64)]
-        for one in places:
-            handles, firsts, ends = map(np.ascontiguousarray, (one.handles, one.firsts, one.ends))
-            rows, of = self._in_ranges(one.trees, handles, firsts, ends)
+    def _rows(self, parts: Sequence[_Ranges], trees: Partitions) -> tuple[Zset, np.ndarray]:
+        """Returns the rows in ranges of trees with equal columns, and the request of each."""
+        found, requests = [Zset.empty(trees.width)], [np.empty(0, np.int64)]
+        for part in parts:
+            handles, firsts, ends = map(np.ascontiguousarray, (part.handles, part.firsts, part.ends))
+            rows, piece = self._in_ranges(part.trees, handles, firsts, ends)
             found.append(rows)
-            asked.append(one.of[of])
-        return Zset.gathered(found, trees.width), np.concatenate(asked)
+            requests.append(part.request[piece])
+        return Zset.gathered(found, trees.width), np.concatenate(requests)
 
     @staticmethod
     def _in_ranges(
@@ -352,12 +355,12 @@ class Side:
     ) -> tuple[Zset, np.ndarray]:
         cursor = np.zeros(2, np.int64)
 
-        def step(rows: np.ndarray, weights: np.ndarray, of: np.ndarray) -> int:
+        def step(rows: np.ndarray, weights: np.ndarray, requests: np.ndarray) -> int:
             return int(ranges.between(
-                trees.part.arena, handles, trees.k, trees.unsummed, firsts, ends, cursor, rows, weights, of
+                trees.part.arena, handles, trees.k, trees.unsummed, firsts, ends, cursor, rows, weights, requests
             ))  # fmt: skip
 
-        return _drawn(step, lambda: cursor[0] == len(handles), trees.width, 2 * len(handles))
+        return _collected(step, lambda: cursor[0] == len(handles), trees.width, 2 * len(handles))
 
     # Reading
     # ------------------------------------------------------------------------------------------------------------------
@@ -366,7 +369,7 @@ class Side:
         """Yields all rows, with their copies. O(1) per row."""
         trees, width = self._trees[0], len(self.columns)
         for handles in trees.blocks():
-            rows, _ = self._rows([self._whole(trees, handles, np.zeros_like(handles))], trees)
+            rows, _ = self._rows([self._all_rows(trees, handles, np.zeros_like(handles))], trees)
             yield rows.project(range(width))
 
     def mark_values(self) -> None:
@@ -380,7 +383,7 @@ class Side:
             trees.check_all()
             found: list[tuple[tuple[int, ...], int]] = []
             for handles in trees.blocks():
-                rows, _ = self._rows([self._whole(trees, handles, np.zeros_like(handles))], trees)
+                rows, _ = self._rows([self._all_rows(trees, handles, np.zeros_like(handles))], trees)
                 found += zip(map(tuple, rows.rows.tolist()), rows.weights.tolist(), strict=True)
                 if self._splits:
                     again = self._with_splits(rows.columns()[:-1])
@@ -397,41 +400,41 @@ class Side:
             assert self._groups.copies == self._trees[0].copies, "groups lack rows"
 
 
-def _overlaid(places: _Ranges, told: np.ndarray, weights: np.ndarray) -> tuple[_Ranges, np.ndarray, np.ndarray]:
-    """Returns ranges, numbered 0, 1, ..., that do not overlap for requests with equal ``told``; and per range the row
-    of its request, and its weight. O(n log n)."""
-    of, weights = places.of, weights[places.of]
-    if len(of) and weights.min() < 0 < weights.max():
-        told = told[:, of]
-        order = np.lexsort(told) if len(told) else np.arange(len(of))
-        new = np.ones(len(of), np.bool_)
-        new[1:] = (told[:, order[1:]] != told[:, order[:-1]]).any(axis=0)
-        first, group = order[new], np.empty(len(of), np.int64)
+def _disjoint(places: _Ranges, identity: np.ndarray, weights: np.ndarray) -> tuple[_Ranges, np.ndarray, np.ndarray]:
+    """Returns ranges, numbered 0, 1, ..., that do not overlap for requests with equal ``identity``, and per range its
+    request and its weight. O(n log n)."""
+    request, weights = places.request, weights[places.request]
+    if len(request) and weights.min() < 0 < weights.max():
+        identity = identity[:, request]
+        order = np.lexsort(identity) if len(identity) else np.arange(len(request))
+        new = np.ones(len(request), np.bool_)
+        new[1:] = (identity[:, order[1:]] != identity[:, order[:-1]]).any(axis=0)
+        first, group = order[new], np.empty(len(request), np.int64)
         group[order] = np.cumsum(new) - 1
-        if len(first) < len(of):
+        if len(first) < len(request):
             at, groups = np.concatenate([places.firsts, places.ends]), np.concatenate([group, group])
             order = np.lexsort((at, groups))
             at, groups = at[order], groups[order]
-            there = np.cumsum(np.concatenate([weights, -weights])[order])
-            some = ((there[:-1] != 0) & (groups[1:] == groups[:-1]) & (at[1:] > at[:-1])).nonzero()[0]
-            one = first[groups[some]]
-            places = _Ranges(places.trees, places.handles[one], at[some], at[some + 1], of[one])
-            of, weights = places.of, there[some]
-    return _Ranges(places.trees, places.handles, places.firsts, places.ends, np.arange(len(of))), of, weights
+            weight_sums = np.cumsum(np.concatenate([weights, -weights])[order])
+            nonzero = ((weight_sums[:-1] != 0) & (groups[1:] == groups[:-1]) & (at[1:] > at[:-1])).nonzero()[0]
+            owner = first[groups[nonzero]]
+            places = _Ranges(places.trees, places.handles[owner], at[nonzero], at[nonzero + 1], request[owner])
+            request, weights = places.request, weight_sums[nonzero]
+    return _Ranges(places.trees, places.handles, places.firsts, places.ends, np.arange(len(request))), request, weights
 
 
-def _drawn(
+def _collected(
     step: Callable[[np.ndarray, np.ndarray, np.ndarray], int], done: Callable[[], bool], width: int, expected: int
 ) -> tuple[Zset, np.ndarray]:
     """Returns the rows that a kernel writes until it is done, with their copies, and the request of each."""
-    found, asked, room = [Zset.empty(width)], [np.empty(0, np.int64)], max(expected, 64)
+    found, requests, room = [Zset.empty(width)], [np.empty(0, np.int64)], max(expected, 64)
     while not done():
-        rows, weights, of = np.empty((room, width), np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-        m = step(rows, weights, of)
+        rows, weights, numbers = np.empty((room, width), np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+        m = step(rows, weights, numbers)
         found.append(Zset(rows[:m], weights[:m]))
-        asked.append(of[:m])
+        requests.append(numbers[:m])
         room *= 2
-    return Zset.gathered(found, width), np.concatenate(asked)
+    return Zset.gathered(found, width), np.concatenate(requests)
 
 
 def _highest(numbers: np.ndarray) -> np.ndarray:

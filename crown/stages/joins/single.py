@@ -1,7 +1,7 @@
 """Scalar subqueries: checks that each key has at most one row.
 
-The rows pass through. The stage stores the row of each key, so that a batch that would leave a second one is rejected
-before anything changes, and the error names the rows. Memory: one record per row.
+The output is the input. The stage stores the row of each key, so that a batch that would leave a second one is rejected
+before anything changes, and the error contains the rows. Memory: one record per row.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Single(Stage):
         self._reader = Reader(stage.feed, source, part.dictionary)
         self.columns = self._reader.columns
         self._key = [i for i, column in enumerate(self.columns) if column.name in stage.keys]
-        self._rest = [i for i in range(len(self.columns)) if i not in self._key]
+        self._others = [i for i in range(len(self.columns)) if i not in self._key]
         part.open(1)
-        self._rows = CountedTuples(part, 0, len(self._key), len(self._rest) + 1)
+        self._rows = CountedTuples(part, 0, len(self._key), len(self._others) + 1)
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -54,52 +54,53 @@ class Single(Stage):
         keys = net.net(self._key)
         after = self._rows.counts_of(keys)[:, -1] + keys.weights
         if (after > 1).any():
-            raise self._refusal(net, keys.rows[np.argmax(after)])
+            raise self._several_rows(net, keys.rows[np.argmax(after)])
         if (after < 0).any():
             raise ChangeError("a batch deletes an absent row of a subquery")
-        gone, come = net[net.weights < 0], net[net.weights > 0]
-        self._put(gone, 0)
+        deleted, inserted = net[net.weights < 0], net[net.weights > 0]
+        self._put(deleted, 0)
         try:
-            self._put(come, 1)
+            self._put(inserted, 1)
         except BaseException:
             with self._part.budget.lifted():
-                self._put(gone, 1)
+                self._put(deleted, 1)
             raise
         return net
 
-    def _put(self, rows: Zset, there: int) -> None:
-        """Stores rows under their keys, or deletes them with ``there`` 0."""
-        records = np.ones((len(rows), len(self._rest) + 1), np.int64)
-        records[:, :-1] = rows.rows[:, self._rest]
-        none = np.zeros_like(records)
-        self._rows.put(rows.project(self._key), *((none, records) if there else (records, none)))
+    def _put(self, rows: Zset, count: int) -> None:
+        """Stores rows under their keys, or deletes them if ``count`` is 0."""
+        records = np.ones((len(rows), len(self._others) + 1), np.int64)
+        records[:, :-1] = rows.rows[:, self._others]
+        absent = np.zeros_like(records)
+        self._rows.put(rows.project(self._key), *((absent, records) if count else (records, absent)))
 
-    def _refusal(self, net: Zset, key: np.ndarray) -> SeveralRowsError:
+    def _several_rows(self, net: Zset, key: np.ndarray) -> SeveralRowsError:
         """Returns the error for a batch that leaves several rows with a key (int64[key], codes)."""
-        mine = net[(net.rows[:, self._key] == key).all(axis=1)]
-        left = Zset.gathered([self._of(key), mine], len(self.columns)).net()
+        changes = net[(net.rows[:, self._key] == key).all(axis=1)]
+        left = Zset.gathered([self._row_of(key), changes], len(self.columns)).net()
         rows = [named_values(row, self.columns, self._part.dictionary.extern) for row in left.rows[:_SHOWN]]
         copies = [
             f"{n} times {row}" if n > 1 else str(row) for row, n in zip(rows, left.weights.tolist(), strict=False)
         ]
-        more = ", ..." if len(left) > _SHOWN else ""
+        suffix = ", ..." if len(left) > _SHOWN else ""
         return SeveralRowsError(
-            f"a subquery that is used as a value would have {int(left.weights.sum())} rows: {', '.join(copies)}{more}; "
-            "nothing was applied. Let the subquery say which one it means: an aggregate, or ORDER BY ... LIMIT 1"
+            f"a subquery that is used as a value would have {int(left.weights.sum())} rows: "
+            f"{', '.join(copies)}{suffix}; nothing was applied. Let the subquery return one row: use an aggregate, or "
+            "ORDER BY ... LIMIT 1"
         )
 
     # Reading
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _of(self, key: np.ndarray) -> Zset:
+    def _row_of(self, key: np.ndarray) -> Zset:
         """Returns the row of a key (int64[key], codes), if there is one."""
         records = self._rows.counts_of(Zset(key.reshape(1, -1), np.ones(1, np.int64)))
-        there = records[:, -1] > 0
-        return self._joined(key.reshape(1, -1)[there], records[there])
+        present = records[:, -1] > 0
+        return self._joined(key.reshape(1, -1)[present], records[present])
 
     def _joined(self, keys: np.ndarray, records: np.ndarray) -> Zset:
         rows = np.empty((len(keys), len(self.columns)), np.int64)
-        rows[:, self._key], rows[:, self._rest] = keys, records[:, :-1]
+        rows[:, self._key], rows[:, self._others] = keys, records[:, :-1]
         return Zset(rows, records[:, -1].copy())
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
@@ -109,14 +110,14 @@ class Single(Stage):
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row. O(1)."""
-        return int((self._of(row[self._key]).rows == row).all(axis=1).sum())
+        return int((self._row_of(row[self._key]).rows == row).all(axis=1).sum())
 
     # Maintenance
     # ------------------------------------------------------------------------------------------------------------------
 
     @override
     def mark_values(self) -> None:
-        self._part.mark_words(self._rows.table, [self.columns[i] for i in (*self._key, *self._rest)])
+        self._part.mark_words(self._rows.table, [self.columns[i] for i in (*self._key, *self._others)])
 
     @override
     def check_invariants(self) -> None:
