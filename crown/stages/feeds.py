@@ -17,7 +17,7 @@ from plans.schema import Column
 class Reader:
     """Reads the nets of a feed's source with the columns ``source``. Stateless.
 
-    ``keeps_apart``: all rows enter, and different rows stay different. ``places``: the positions of the columns in the
+    ``injective``: all rows enter, and distinct rows stay distinct. ``places``: the positions of the columns in the
     source's rows if all rows enter unchanged, else None.
     """
 
@@ -25,21 +25,22 @@ class Reader:
         self.feed = feed
         self.columns = tuple(Column(output.name, output.type) for output in feed.columns)
         self._dictionary = dictionary
-        self._given = {column.name: (i, column.type) for i, column in enumerate(source)}
+        self._source_columns = {column.name: (i, column.type) for i, column in enumerate(source)}
         self._exploded = exploded_column(feed)
         outputs = [o if o.expr.op != EXPLODE or self._exploded is None else self._exploded for o in feed.columns]
-        self._projection = Projection(outputs, {column.name: column.type for column in source}, self._given)
-        self._passes = feed.where is None and self._projection.passes and self._exploded is None  # without decoding
-        self._words = [self._given[column][0] for column in self._projection.plain.values()]
-        self.places = {name: at for name, (at, _) in self._projection.places.items()} if self._passes else None
-        self.keeps_apart = self._passes and set(self._words) == set(range(len(source)))
+        self._projection = Projection(outputs, {column.name: column.type for column in source}, self._source_columns)
+        self._passes_all = feed.where is None and self._projection.passes and self._exploded is None  # without decoding
+        self._positions = [self._source_columns[column][0] for column in self._projection.plain.values()]
+        self.places = {name: at for name, (at, _) in self._projection.places.items()} if self._passes_all else None
+        self.injective = self._passes_all and set(self._positions) == set(range(len(source)))
 
     def fed(self, names: Sequence[str]) -> Fed | str:
-        """Returns how a kernel makes these columns of the rows that enter, or why it cannot."""
+        """Returns the description from which a kernel computes these columns of the rows that enter, or the reason why
+        a kernel cannot."""
         where = self.feed.where
         if self.feed.weight != 1 or self._exploded is not None:
             return "rows are read several times"
-        return self._projection.fed(names, self._given, () if where is None else (where,))
+        return self._projection.fed(names, self._source_columns, () if where is None else (where,))
 
     def weights(self, net: Zset) -> np.ndarray:
         """Returns the weights (int64[n]) of the rows of a net in the feed, if all rows enter."""
@@ -48,23 +49,23 @@ class Reader:
     def frame(self, net: Zset) -> tuple[Frame, np.ndarray]:
         """Returns the columns of the rows that enter, and their weights (int64[n]). O(net)."""
         weights = self.weights(net)
-        if self._passes:
+        if self._passes_all:
             return Frame.of(net, self._projection.places, self._dictionary), weights
-        frame = Frame.of(net, self._given, self._dictionary)
+        frame = Frame.of(net, self._source_columns, self._dictionary)
         if self.feed.where is not None:
             keep = frame.holds(self.feed.where)
             if not keep.all():
                 frame, weights = frame.chosen(keep), weights[keep]
-        found = frame.projected(self._projection)
+        projected = frame.projected(self._projection)
         if self._exploded is None:
-            return found, weights
-        made, rows = found.exploded(next(o for o in self.feed.columns if o.name == self._exploded.name))
-        return made, weights[rows]
+            return projected, weights
+        exploded, rows = projected.exploded(next(o for o in self.feed.columns if o.name == self._exploded.name))
+        return exploded, weights[rows]
 
     def zset(self, net: Zset) -> Zset:
         """Returns the rows that enter, in codes. Equal rows are not summed. O(net)."""
-        if self._passes:
-            rows = net.project(self._words)
+        if self._passes_all:
+            rows = net.project(self._positions)
             return rows if self.feed.weight == 1 else Zset(rows.rows, rows.weights * self.feed.weight)
         frame, weights = self.frame(net)
         return Zset.of_columns(frame.matrix(self._projection.names), weights)

@@ -58,7 +58,7 @@ class Pointwise(Stage):
         self._part = part
         part.open(1)
         self._counts = CountedTuples(part, 0, len(self.columns), len(stage.leaves))
-        self._netted = len(self._readers) == 1 and self._readers[0].keeps_apart  # no row has two events in a batch
+        self._netted = len(self._readers) == 1 and self._readers[0].injective  # no row has two events in a batch
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(changed rows)."""

@@ -23,7 +23,7 @@ from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.schema import Column
 
-Done = TypeVar("Done")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Part:
             raise SnapshotError("the state of a stage is incomplete")
         return False
 
-    def run_rows(self, n: int, step: Callable[[int], int], back: Callable[[int], object], done: int = 0) -> None:
+    def run_rows(self, n: int, step: Callable[[int], int], undo: Callable[[int], object], done: int = 0) -> None:
         """Calls the kernel ``step`` until all ``n`` rows are done. It receives the number of done rows and returns the
         new one.
 
-        If an error stops it, ``back`` is called with the number of done rows, to undo them. Raises the errors of
+        If an error stops it, ``undo`` is called with the number of done rows, to undo them. Raises the errors of
         ``run_until_done``.
         """
 
@@ -69,7 +69,7 @@ class Part:
             self.run_until_done(work)
         except BaseException:
             with self.budget.lifted():
-                back(done)
+                undo(done)
             raise
 
     def run_until_done(self, step: Callable[[], bool], expected: int = 0) -> None:
@@ -92,10 +92,10 @@ class Part:
     def run_atomically(
         self,
         net: Zset,
-        work: Callable[[Zset, np.ndarray], Done],
-        back: Callable[[Zset, np.ndarray], object],
-    ) -> Done:
-        """Returns the result of ``work`` on a net. If ``work`` raises, ``back`` undoes the rows that it has changed.
+        work: Callable[[Zset, np.ndarray], Result],
+        undo: Callable[[Zset, np.ndarray], object],
+    ) -> Result:
+        """Returns the result of ``work`` on a net. If ``work`` raises, ``undo`` undoes the rows that it has changed.
 
         Both receive a zeroed int64[2], and write the number of changed rows of the net to its first word.
         """
@@ -104,16 +104,16 @@ class Part:
             return work(net, done)
         except BaseException:
             with self.budget.lifted():
-                back(net[: int(done[0])].negated(), np.zeros(2, np.int64))
+                undo(net[: int(done[0])].negated(), np.zeros(2, np.int64))
             raise
 
     def record(self, at: int, words: int) -> tuple[int, bool]:
-        """Returns the handle of the record whose handle is in word ``at``, and True if it was made now, with all words
-        0."""
-        made = not self.arena[at]
-        if made:
+        """Returns the handle of the record whose handle is in word ``at``, and True if this call created the record,
+        with all words 0."""
+        created = not self.arena[at]
+        if created:
             self.arena[at] = block(self.arena, words)
-        return int(self.arena[at]), made
+        return int(self.arena[at]), created
 
     def mark_words(self, table: int, columns: Sequence[Column]) -> None:
         """Marks the values that the first words of a table's records reference, for the next sweep of the dictionary.

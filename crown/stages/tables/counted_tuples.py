@@ -49,11 +49,11 @@ class CountedTuples:
                 self._tags, done,
             )  # fmt: skip
 
-        def back(done: int) -> None:
-            taken = np.maximum(weights, -before[np.arange(n), leaf]) if clamp else weights
-            self.add(Zset(events.rows[:done], -taken[:done]), leaf[:done])
+        def undo(done: int) -> None:
+            effective = np.maximum(weights, -before[np.arange(n), leaf]) if clamp else weights
+            self.add(Zset(events.rows[:done], -effective[:done]), leaf[:done])
 
-        self._part.run_rows(n, step, back, 0 if gated is None else gated.done)
+        self._part.run_rows(n, step, undo, 0 if gated is None else gated.done)
         return before
 
     def put(self, rows: Zset, before: np.ndarray, after: np.ndarray) -> None:
