@@ -42,13 +42,13 @@ def ordered(codes: np.ndarray, type_: str, descending: bool) -> np.ndarray:
     return ~keys if descending else keys
 
 
-def worths(codes: np.ndarray, type_: str, function: str) -> np.ndarray:
+def extremum_keys(codes: np.ndarray, type_: str, function: str) -> np.ndarray:
     """Returns unsigned words that are the greater the closer a value is to the result of MIN or MAX; 0 for NULL."""
     keys = ordered(codes, type_, False)
     return np.where(codes == NULL, 0, (-keys if function == "min" else keys) ^ NULL)
 
 
-def of_worths(words: np.ndarray, type_: str, function: str) -> np.ndarray:
-    """Returns the codes of the values with these ``worths``."""
+def codes_of_extremum_keys(words: np.ndarray, type_: str, function: str) -> np.ndarray:
+    """Returns the codes of the values with these ``extremum_keys``."""
     keys = words ^ NULL
     return np.where(words == 0, NULL, ordered(-keys if function == "min" else keys, type_, False))

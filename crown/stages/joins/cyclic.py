@@ -57,7 +57,7 @@ class CyclicCount(Stage):
 
         Raises ChangeError if the number could leave 64 bits, and MemoryBudgetError.
         """
-        rows, before, done = self._changed(nets), self._count.total, 0
+        rows, before, done = self._changed_rows(nets), self._count.total, 0
         try:
             while done < len(rows):
                 self._apply_rows(rows[done : done + _SLICE])
@@ -65,9 +65,9 @@ class CyclicCount(Stage):
         except (ChangeError, MemoryBudgetError):
             self._undo_rows(rows[:done])
             raise
-        return self._times(self._count.total - before)
+        return self._row_with_weight(self._count.total - before)
 
-    def _changed(self, nets: Sequence[Zset]) -> np.ndarray:
+    def _changed_rows(self, nets: Sequence[Zset]) -> np.ndarray:
         """Returns the deleted rows of atoms, then the inserted ones."""
         changes = self._join_inputs.changes(nets)
         return np.concatenate(
@@ -96,7 +96,7 @@ class CyclicCount(Stage):
         except MemoryBudgetError as error:
             raise UnusableStateError(f"{error}: the batch was applied in part") from error
 
-    def _times(self, copies: int) -> Zset:
+    def _row_with_weight(self, copies: int) -> Zset:
         """Returns the row of constants with ``copies`` as its weight."""
         if not copies:
             return Zset.empty(len(self.columns))
@@ -104,7 +104,7 @@ class CyclicCount(Stage):
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows. O(1)."""
-        yield self._times(self._count.total)
+        yield self._row_with_weight(self._count.total)
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row. O(1)."""

@@ -65,22 +65,22 @@ class Flips:
         """Returns how far changes of rows (codes, int64[width, n]) at positions ``ranks`` to ``ends`` affect values."""
         assert call.frame is not None, "it reads a frame"
         forward, word = call.frame.start is None, self._sums.extrema[extremum_of(call)]
-        worths, copies = self._sums.worths(extremum_of(call), keys), ends - ranks
+        sort_keys, copies = self._sums.extremum_keys(extremum_of(call), keys), ends - ranks
         deleted = (copies > 0) & (copies + changes == 0)
-        some = ((handles != 0) & (worths != 0) & (deleted | ((copies == 0) & (changes > 0)))).nonzero()[0]
-        handles, ranks, ends, worths, deleted = (part[some] for part in (handles, ranks, ends, worths, deleted))
-        following = self._trees.ahead(handles, ends, word, worths)
-        preceding = self._trees.back(handles, ranks, word, worths)
+        some = ((handles != 0) & (sort_keys != 0) & (deleted | ((copies == 0) & (changes > 0)))).nonzero()[0]
+        handles, ranks, ends, sort_keys, deleted = (part[some] for part in (handles, ranks, ends, sort_keys, deleted))
+        following = self._trees.ahead(handles, ends, word, sort_keys)
+        preceding = self._trees.back(handles, ranks, word, sort_keys)
         sizes = self._trees.sizes(handles)
         effective = preceding == 0 if forward else following == sizes
         stops = following if forward else preceding
-        _skip_deleted(stops, handles, ranks if forward else ends, worths, deleted)
+        _skip_deleted(stops, handles, ranks if forward else ends, sort_keys, deleted)
         unbounded = stops == (sizes if forward else 0)
         return Extents(some[effective], stops[effective], unbounded[effective])
 
 
 def _skip_deleted(
-    stops: np.ndarray, handles: np.ndarray, positions: np.ndarray, worths: np.ndarray, deleted: np.ndarray
+    stops: np.ndarray, handles: np.ndarray, positions: np.ndarray, sort_keys: np.ndarray, deleted: np.ndarray
 ) -> None:
     """Replaces the stop of each deleted row by that of the row at the stop, as long as that row is deleted, too, and
     equally good. ``positions``: the positions of the rows."""
@@ -94,7 +94,7 @@ def _skip_deleted(
     targets = group * _ALL_ROWS + stops[rows]
     found = np.minimum(np.searchsorted(sources[order], targets), len(order) - 1)
     following = order[found]
-    same = (sources[following] == targets) & (worths[rows[following]] == worths[rows])
+    same = (sources[following] == targets) & (sort_keys[rows[following]] == sort_keys[rows])
     following = np.where(same, following, np.arange(len(rows)))
     while True:
         further = following[following]

@@ -50,7 +50,7 @@ class Frames:
         self._columns = columns
         self._types = {column.name: column.type for column in columns}
         self._place = {column.name: i for i, column in enumerate(columns)}
-        self._by = [self._place[key.column] for key in order]
+        self._order_places = [self._place[key.column] for key in order]
         self._order = order
         self._sums = sums
         self._dictionary = dictionary
@@ -132,7 +132,7 @@ class _Evaluation:
         rows = self._rows
         new = np.zeros(rows.columns.shape[1], np.bool_)
         new[rows.starts] = True
-        for at in self._context._by:
+        for at in self._context._order_places:
             new[1:] |= rows.columns[at, 1:] != rows.columns[at, :-1]
         return new
 
@@ -336,14 +336,14 @@ class _Evaluation:
         far = Far(sums.layout, len(rows.requested))
         if call.function == "dense_rank":
             return totals[:, sums.opening]
-        for term, known in far_of_rows.sums.items():
-            for row in known.groups().tolist():
+        for term, parts in far_of_rows.sums.items():
+            for row in parts.groups().tolist():
                 place = row + 2 * int(rows.stretch[row]) + 1
                 inside = np.zeros(len(rows.requested), np.bool_)
                 for start, end in pieces:
                     inside |= (start <= place) & (place < end)
                 hit = inside.nonzero()[0]
-                value = np.repeat(known.numbers[known.of[row]][None, :], len(hit), axis=0)
+                value = np.repeat(parts.numbers[parts.of[row]][None, :], len(hit), axis=0)
                 far.of(term).add(hit, np.ones(len(hit), np.int64), value)
         found = Totals(sums.layout, np.ascontiguousarray(totals[:, : sums.layout.words]), far, {})
         return sums.column(call, found)

@@ -35,7 +35,7 @@ class OrderedValues:
         names = list(dict.fromkeys((*keys, *(key.column for key in order))))
         stored = [columns[place[name]] for name in names]
         self._part = part
-        self._from = [place[name] for name in names]
+        self._places = [place[name] for name in names]
         self._columns = len(order)
         self._argument = names.index(values.argument)
         self._needed = place[needed]
@@ -52,7 +52,7 @@ class OrderedValues:
     def values_of(self, net: Zset) -> Zset:
         """Returns the values of the rows of a net."""
         valued = self.has(net.columns()).nonzero()[0]
-        return Zset.of_columns(net.columns()[self._from][:, valued], net.weights[valued]).net()
+        return Zset.of_columns(net.columns()[self._places][:, valued], net.weights[valued]).net()
 
     def change(self, net: Zset, done: np.ndarray) -> None:
         """Adds copies of values. ``done`` receives the progress. O(log n) each. Raises MemoryBudgetError."""
@@ -60,11 +60,11 @@ class OrderedValues:
 
     def find(self, codes: np.ndarray) -> np.ndarray:
         """Returns the handles of the partitions of rows, int64[width, n]; 0 for one without values. O(1) each."""
-        return self.trees.find(codes[self._from])
+        return self.trees.find(codes[self._places])
 
     def located(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the number of values before those of rows, and the copies of the latter. O(log n) each."""
-        return self.trees.located(self.find(codes), codes[self._from], len(self.trees.spec) // 4, EXACT)
+        return self.trees.located(self.find(codes), codes[self._places], len(self.trees.spec) // 4, EXACT)
 
     def at(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Returns the values (codes) at positions of partitions; NULL if there is none. O(log n) each."""

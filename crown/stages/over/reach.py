@@ -126,14 +126,14 @@ class Reach:
         frame = call.frame
         assert frame is not None, "it reads a frame"
         if self._flips.has_extents(call):
-            return self._flipped(call, frame, change)
+            return self._extremum_interval(call, frame, change)
         low = first if frame.end is None else self._edge(change, frame.end, 0, frame.unit)
         high = last if frame.start is None else self._edge(change, frame.start, 1, frame.unit)
         if call.function in frames.PICKED and not frame.exclude and frame.unit != "groups":
-            return self._picked(call, frame, change, low, high)
+            return self._pick_interval(call, frame, change, low, high)
         return low, high
 
-    def _flipped(self, call: WindowFunction, frame: Frame, change: _Change) -> Interval:
+    def _extremum_interval(self, call: WindowFunction, frame: Frame, change: _Change) -> Interval:
         """Returns where the values of MIN or MAX over all rows up to the current row, or from it on, may change."""
         side = 0 if frame.start is None else 1
         extents = self._flips.extents(call, change.keys, change.changes, change.handles, change.ranks, change.ends)
@@ -148,7 +148,7 @@ class Reach:
         far[extents.changes] = (np.minimum if side else np.maximum)(end, far[extents.changes])
         return (far, near) if side else (near, far)
 
-    def _picked(
+    def _pick_interval(
         self, call: WindowFunction, frame: Frame, change: _Change, low: np.ndarray, high: np.ndarray
     ) -> Interval:
         """Returns where the picked values may change. These are not all rows whose frame contains the change.
@@ -157,7 +157,7 @@ class Reach:
         ``near`` of the frame.
         """
         if call.where is not None:
-            return self._filtered(call, call.where, frame, change, (low, high))
+            return self._filtered_pick_interval(call, call.where, frame, change, (low, high))
         ranks, ends, unit = change.ranks, change.ends, frame.unit
         last = call.function == "last_value"
         near, far = (frame.end, frame.start) if last else (frame.start, frame.end)
@@ -170,7 +170,9 @@ class Reach:
             return self._edge(change, near, 0, unit), self._edge(change, near, 1, unit)
         return low, high
 
-    def _filtered(self, call: WindowFunction, where: str, frame: Frame, change: _Change, reached: Interval) -> Interval:
+    def _filtered_pick_interval(
+        self, call: WindowFunction, where: str, frame: Frame, change: _Change, reached: Interval
+    ) -> Interval:
         """Returns where the values may change that are picked from the rows that pass a filter. ``reached``: the
         interval of the rows whose frame contains the change.
 
@@ -206,7 +208,7 @@ class Reach:
             steps = min(max(int(-bound if side else bound), 0), _ALL_ROWS)
             return change.ends + steps if side else change.ranks - steps
         if unit == "groups":
-            return self._stepped(change.keys, change.handles, max(int(-bound if side else bound), 0), side)
+            return self._groups_away(change.keys, change.handles, max(int(-bound if side else bound), 0), side)
         return self._bound(change.handles, change.keys, -bound, unit, side, 1)
 
     # Rows that values depend on
@@ -225,13 +227,13 @@ class Reach:
             firsts = np.minimum(firsts, self._bound(handles, first_rows, offset, unit, 0))
             ends = np.maximum(ends, self._bound(handles, last_rows, offset, unit, 1))
         if self._groups:
-            firsts = np.minimum(firsts, self._stepped(first_rows, handles, max(0, *(-b for b in self._groups)), 0))
-            ends = np.maximum(ends, self._stepped(last_rows, handles, max(0, *self._groups), 1))
+            firsts = np.minimum(firsts, self._groups_away(first_rows, handles, max(0, *(-b for b in self._groups)), 0))
+            ends = np.maximum(ends, self._groups_away(last_rows, handles, max(0, *self._groups), 1))
         if self._from_first or self._to_last:  # looking up a value costs twice as much as reading it
             near = _NEAR * (ends - firsts) >= sizes
             firsts, ends = np.where(near, 0, firsts), np.where(near, sizes, ends)
         if self._counts_peers:  # the first row that is read must be the first of its peers
-            firsts = self._stepped(self._tree.rows(handles, firsts, firsts + 1), handles, 0, 0)
+            firsts = self._groups_away(self._tree.rows(handles, firsts, firsts + 1), handles, 0, 0)
         return firsts, ends
 
     # Values
@@ -253,12 +255,12 @@ class Reach:
             if unit == "months":
                 codes, _ = plus_offset(codes, self._type, direction * 3 * (1 if self._type == "date" else DAY), "range")
             elif wider and order_of(self._type) == orders.BY_FLOAT:
-                codes = _wider(keys[self._order_column], codes, offset, direction)
+                codes = _widened(keys[self._order_column], codes, offset, direction)
             keys = keys.copy()
             keys[self._order_column] = codes
         return self._tree.bounds(handles, keys, self._ordered, BEHIND if side else FIRST)
 
-    def _stepped(self, keys: np.ndarray, handles: np.ndarray, count: int, side: int) -> np.ndarray:
+    def _groups_away(self, keys: np.ndarray, handles: np.ndarray, count: int, side: int) -> np.ndarray:
         """Returns the position ``count`` groups of peers before the first peer (``side`` 0), or after the last one
         (``side`` 1)."""
         mode = BEHIND if side else FIRST
@@ -303,7 +305,7 @@ def _reads_whole(call: WindowFunction) -> bool:
     return (call.function in frames.ENDS or call.gathered or picks) and not call.keeps_values
 
 
-def _wider(codes: np.ndarray, results: np.ndarray, offset: float, sign: int) -> np.ndarray:
+def _widened(codes: np.ndarray, results: np.ndarray, offset: float, sign: int) -> np.ndarray:
     """Returns the codes of doubles, widened by the largest rounding error of the addition of ``offset``."""
     values, result = codes.view(np.float64), results.view(np.float64)
     size = np.maximum(np.maximum(np.abs(values), np.abs(result)), abs(float(offset)))

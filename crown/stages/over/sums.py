@@ -13,7 +13,7 @@ from crown.stages.groups.addends import Addends
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout
-from crown.stages.orders import of_worths, worths
+from crown.stages.orders import codes_of_extremum_keys, extremum_keys
 from crown.store.dictionary import Dictionary
 from plans.programs import frames
 from plans.programs.frames import WindowFunction
@@ -38,7 +38,8 @@ class Sums:
     session; -1 if there are none. ``session`` defines sessions (see ``crown.stages.kernels.over.sessions``). For
     DENSE_RANK, a session is a group of peers, by the first ``ordered`` columns of the order. Trees write this word,
     because it depends on the row before. ``extrema``: per MIN or MAX over frames without a bound, the word whose
-    maximum the tree stores (``worths``). ``expressions``: the expression of each column in the query, for messages.
+    maximum the tree stores (``extremum_keys``). ``expressions``: the expression of each column in the query, for
+    messages.
     """
 
     def __init__(
@@ -114,14 +115,14 @@ class Sums:
         for where, word in self.counts.items():
             out[:, word] = weights * (codes[self.place[where]] == 1)
         for extremum, word in self.extrema.items():
-            out[:, word] = np.where(weights > 0, self.worths(extremum, codes), 0)
+            out[:, word] = np.where(weights > 0, self.extremum_keys(extremum, codes), 0)
         return out, far
 
-    def worths(self, extremum: Extremum, codes: np.ndarray) -> np.ndarray:
+    def extremum_keys(self, extremum: Extremum, codes: np.ndarray) -> np.ndarray:
         """Returns the words of rows (codes, int64[width, n]) that MIN or MAX compares."""
         function, argument, where = extremum
         at = self.place[argument]
-        found = worths(codes[at], self._columns[at].type, function)
+        found = extremum_keys(codes[at], self._columns[at].type, function)
         return found if where is None else np.where(codes[self.place[where]] == 1, found, 0)
 
     def extremum_codes(self, call: WindowFunction, sums: np.ndarray) -> np.ndarray:
@@ -130,4 +131,4 @@ class Sums:
         if extremum not in self.extrema or not sums.shape[1]:
             return np.full(len(sums), NULL, np.int64)
         type_ = next(column.type for column in self._columns if column.name == extremum[1])
-        return of_worths(sums[:, self.extrema[extremum]], type_, extremum[0])
+        return codes_of_extremum_keys(sums[:, self.extrema[extremum]], type_, extremum[0])

@@ -58,7 +58,7 @@ def _rule(rule: Slice, sums: Sums, functions: Sequence[WindowFunction], bound: i
     ``functions``: the sums of all values, of negative values, and of bounds. ``bound``: the column of bounds.
     """
     places = [sums.summed(call) for call in functions]
-    (total, count), (fall, _), (bounds, number) = (
+    (total, count), (negative, _), (bounds, number) = (
         ((place.start, place.stop - place.start), sums.rules[call.name].counted(sums.layout))
         for call, place in zip(functions, places, strict=True)
     )
@@ -66,7 +66,7 @@ def _rule(rule: Slice, sums: Sums, functions: Sequence[WindowFunction], bound: i
     units = [10 ** max(0, other - own) for own, other in (scales, scales[::-1])]
     limbs = max(total[1], bounds[1]) + 1 + (scales[0] != scales[1])
     flags = rule.comparison in ("le", "gt"), rule.comparison in ("lt", "le"), rule.inclusive, rule.zero
-    return np.array([*total, count, *fall, *bounds, number, bound, limbs, *units, *flags], np.int64)
+    return np.array([*total, count, *negative, *bounds, number, bound, limbs, *units, *flags], np.int64)
 
 
 class Slices(InOrder, Stage):
@@ -79,14 +79,14 @@ class Slices(InOrder, Stage):
         self._part = part
         outputs, named = stage.feed.columns, {output.name: output for output in stage.feed.columns}
         summed, bound = named[stage.slice.summed], named[stage.slice.bound]
-        falls = Output(unused("falls", named), "bool", call("lt", summed.expr, cast(lit(0), summed.type)))
-        self._reader = Reader(replace(stage.feed, columns=(*outputs, falls)), source, part.dictionary)
+        is_negative = Output(unused("falls", named), "bool", call("lt", summed.expr, cast(lit(0), summed.type)))
+        self._reader = Reader(replace(stage.feed, columns=(*outputs, is_negative)), source, part.dictionary)
         self._all = self._reader.columns
         self._visible = len(outputs) - stage.hidden
         self.columns = self._all[: self._visible]
         place = {column.name: i for i, column in enumerate(self._all)}
         keyed = [place[name] for name in stage.keys]
-        read = ((summed, None), (summed, falls.name), (bound, None))
+        read = ((summed, None), (summed, is_negative.name), (bound, None))
         functions = [
             WindowFunction(str(i), output.type, "sum", (output.name,), where, _SO_FAR)
             for i, (output, where) in enumerate(read)

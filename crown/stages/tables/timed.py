@@ -51,8 +51,8 @@ class Timed(Stage):
         self._since = None if stage.since is None else place[stage.since]
         self._until = None if stage.until is None else place[stage.until]
         part.open(1)
-        self._record, made = part.record(int(table_at(0)) + A.T_TALLIES, _WORDS)
-        if made:
+        self._record, created = part.record(int(table_at(0)) + A.T_TALLIES, _WORDS)
+        if created:
             part.arena[self._record + _TIME] = NULL
         types = [column.type for column in self._stored_columns]
         indexed = [(root, at) for root, at in ((_SINCE, self._since), (_UNTIL, self._until)) if at is not None]

@@ -33,8 +33,8 @@ class Tombstones:
         self._retention = retention
         self._width = width + 1  # the sequence comes first
         order = np.array([[i, orders.BY_WORD, 0, 0] for i in range(self._width)], np.int64).reshape(-1)
-        self._record, made = part.record(table + T_TALLIES, _WORDS)
-        if made:
+        self._record, created = part.record(table + T_TALLIES, _WORDS)
+        if created:
             part.arena[self._record + _GREATEST] = part.arena[self._record + _BEFORE] = NULL
         self._tree = Trees(part, ["int64"] * self._width, order)
         self._rows = OrderedRows([(self._record + _ROOT, self._tree)])

@@ -47,8 +47,8 @@ class WindowedTable:
         number_column = [self._time_column] if window.arrival else []
         self._ordered = self._trees_by([self._time_column, *other_columns])
         self._by_row = self._trees_by([*other_columns, *number_column])
-        self._record, made = part.record(table + _RECORD, kernels.WORDS)
-        if made:
+        self._record, created = part.record(table + _RECORD, kernels.WORDS)
+        if created:
             part.arena[self._record + MARK] = NULL
         trees = [(self._record + kernels.ORDERED, self._ordered), (self._record + kernels.BY_ROW, self._by_row)]
         self._rows = OrderedRows(trees[: 1 + window.arrival])
