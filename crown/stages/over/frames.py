@@ -245,15 +245,12 @@ class _Evaluation:
                 for start, end in pieces
             ]
         positions, present = np.zeros_like(rows.position), np.zeros(len(rows.position), np.bool_)
-        remaining, last = np.full(len(positions), (call.count or 1) - 1), call.function == "last_value"
+        skip, last = np.full(len(positions), (call.count or 1) - 1), call.function == "last_value"
         for start, end in reversed(pieces) if last else pieces:
             length = np.maximum(end - start, 0)
-            reached = ~present & (remaining < length)
-            positions[reached], present = (
-                (end - 1 - remaining if last else start + remaining)[reached],
-                present | reached,
-            )
-            remaining -= np.where(present, 0, length)
+            reached = ~present & (skip < length)
+            positions[reached], present = (end - 1 - skip if last else start + skip)[reached], present | reached
+            skip -= np.where(present, 0, length)
         return (positions if call.where is None else self._filtered(call.where).positions(positions, present)), present
 
     def _filtered(self, where: str) -> FilteredRows:
