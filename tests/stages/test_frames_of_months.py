@@ -126,8 +126,8 @@ def test_a_change_costs_the_logarithm_of_its_partition_and_its_frame() -> None:
         rows = [(0, date(1000, 1, 1) + timedelta(one), 0) for one in days]
         stage.apply([net_of([(row, 1) for row in rows[:n]], columns, part)])
         steps = stage.stats()["steps"]
-        told = sum(len(stage.apply([net_of([(row, 1)], columns, part)])) for row in rows[n:])
-        assert told <= 100 * 20
+        delivered = sum(len(stage.apply([net_of([(row, 1)], columns, part)])) for row in rows[n:])
+        assert delivered <= 100 * 20
         assert stage.stats()["steps"] - steps <= 100 * (20 * math.log2(n) + 60)
 
 

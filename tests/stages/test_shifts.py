@@ -34,7 +34,7 @@ EXACT = tuple(type_ for type_ in random_groups.NUMBERS if type_ != "float64")
 
 
 def running(random: Random, columns: tuple[Column, ...]) -> tuple[OverStage, int]:
-    """A stage of running functions; by how many columns of the order its rows can be told apart."""
+    """Returns a stage of running functions, and the number of columns of the order that distinguish its rows."""
     hidden = random.choice([0, 0, 1, 2])
     shown = columns[: len(columns) - hidden]
     keys = tuple(column.name for column in random.sample(shown[:-1], random.choice([0, 1, 1])))
@@ -59,16 +59,16 @@ def running(random: Random, columns: tuple[Column, ...]) -> tuple[OverStage, int
     feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
     assert all(one.running for one in made)
     names = [one.column for one in order]
-    told = [*names, *(c.name for c in shown if c.name not in (*keys, *names))]
-    return OverStage(feed, keys, order, tuple(made), hidden), len(told)
+    distinguishing = [*names, *(c.name for c in shown if c.name not in (*keys, *names))]
+    return OverStage(feed, keys, order, tuple(made), hidden), len(distinguishing)
 
 
-def copy_of(planned: OverStage, told: int) -> Copy:
+def copy_of(planned: OverStage, distinguished: int) -> Copy:
     place = {column.name: i for i, column in enumerate(planned.feed.columns)}
-    order = [(place[one.column], one) for one in planned.order]
+    order = [(place[key.column], key) for key in planned.order]
     ties = [name for name in place if name not in planned.keys and place[name] not in {at for at, _ in order}]
     order += [(place[name], Order(name, False, False)) for name in ties]
-    return Copy(len(planned.shown), [place[name] for name in planned.keys], order[:told], Counter())
+    return Copy(len(planned.shown), [place[name] for name in planned.keys], order[:distinguished], Counter())
 
 
 def values(codes: np.ndarray, columns: list[Column], part: Part) -> list[Row]:
@@ -79,9 +79,9 @@ def values(codes: np.ndarray, columns: list[Column], part: Part) -> list[Row]:
     return [tuple(normalise(column[i]) for column in read) for i in range(codes.shape[1])]
 
 
-def told_of(shifts: Shifts, planned: OverStage, part: Part) -> list[tuple[Row, Row, Row]]:
+def ranges_of(shifts: Shifts, planned: OverStage, part: Part) -> list[tuple[Row, Row, Row]]:
     columns = [Column(output.name, output.type) for output in planned.feed.columns]
-    moved = values(shifts.moved, [Column(one.name, one.type) for one in planned.functions], part)
+    moved = values(shifts.moved, [Column(call.name, call.type) for call in planned.functions], part)
     return list(zip(values(shifts.firsts, columns, part), values(shifts.lasts, columns, part), moved, strict=True))
 
 
@@ -89,23 +89,23 @@ def told_of(shifts: Shifts, planned: OverStage, part: Part) -> list[tuple[Row, R
 def test_ranges_applied_to_a_copy_give_what_the_twin_has(seed: int) -> None:
     random = Random(seed)
     columns = random_groups.relation(random)
-    planned, told = running(random, columns)
+    planned, distinguished = running(random, columns)
     (part,) = parts(1)
     stage = Over(planned, columns, part)
     empty = int(part.arena[A.H_LIVE])
     database = Database({"r": Table("r", columns)})
-    copy = copy_of(planned, told)
+    copy = copy_of(planned, distinguished)
     for batch in random_groups.batches(random, columns, 12, special=True):
-        net, shifts = stage.shifted([net_of(batch, columns, part)], told)
-        copy.apply(bag_of([net], stage.columns, part), told_of(shifts, planned, part))
+        net, shifts = stage.shifted([net_of(batch, columns, part)], distinguished)
+        copy.apply(bag_of([net], stage.columns, part), ranges_of(shifts, planned, part))
         database.apply({"r": list(batch.items())})
-        wanted = over(planned, fed(planned.feed, database.rows["r"], columns))
-        assert copy.rows == wanted
+        expected = over(planned, fed(planned.feed, database.rows["r"], columns))
+        assert copy.rows == expected
         stage.check_invariants()
         found: Counter[Row] = Counter()
         for rows in stage.scan():
             found.update(bag_of([rows.net()], stage.columns, part))
-        assert found == wanted
+        assert found == expected
     assert int(part.arena[A.H_LIVE]) == empty, "what is deleted leaves no word"
 
 
@@ -125,9 +125,9 @@ def test_a_change_costs_the_logarithm_of_its_partition_however_many_rows_move(un
         stage = Over(OverStage(feed, ("k",), (Order("x"),), functions), PLAIN, part)
         values = random.sample(range(10 * n), n + 200)
         stage.shifted([net_of([((0, x, x), 1) for x in values[:n]], PLAIN, part)], 2)
-        steps, told = stage.stats()["steps"], 0
+        steps, delivered = stage.stats()["steps"], 0
         for x in values[n:]:
             rows, shifts = stage.shifted([net_of([((0, x, x), 1)], PLAIN, part)], 2)
-            told += len(rows) + len(shifts)
-        assert told <= 200 * 2
+            delivered += len(rows) + len(shifts)
+        assert delivered <= 200 * 2
         assert stage.stats()["steps"] - steps <= 200 * 20 * math.log2(n)
