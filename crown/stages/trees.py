@@ -100,21 +100,22 @@ class Trees:
         kernels.numbered(self.part.arena, handles, self.k, self.shape, word, numbers, out)
         return out
 
-    def ahead(self, handles: np.ndarray, positions: np.ndarray, word: int, least: np.ndarray) -> np.ndarray:
-        """Returns, for each start position, the position of the first row from there whose word is at least ``least``;
-        the size of the tree if there is none (see ``crown.stages.kernels.trees.greatest``). O(log n) each."""
+    def ahead(self, handles: np.ndarray, positions: np.ndarray, word: int, threshold: np.ndarray) -> np.ndarray:
+        """Returns, for each start position, the position of the first row from there whose word is at least
+        ``threshold``; the size of the tree if there is none (see ``crown.stages.kernels.trees.greatest``). O(log n)
+        each."""
         out = np.empty_like(positions)
-        greatest.ahead(self.part.arena, handles, self.k, self.shape, word, positions, least, out)
+        greatest.ahead(self.part.arena, handles, self.k, self.shape, word, positions, threshold, out)
         return out
 
-    def back(self, handles: np.ndarray, positions: np.ndarray, word: int, least: np.ndarray) -> np.ndarray:
-        """Returns, for each end position, the position after the last row before it whose word is at least ``least``; 0
-        if there is none. O(log n) each."""
+    def back(self, handles: np.ndarray, positions: np.ndarray, word: int, threshold: np.ndarray) -> np.ndarray:
+        """Returns, for each end position, the position after the last row before it whose word is at least
+        ``threshold``; 0 if there is none. O(log n) each."""
         out = np.empty_like(positions)
-        greatest.back(self.part.arena, handles, self.k, self.shape, word, positions, least, out)
+        greatest.back(self.part.arena, handles, self.k, self.shape, word, positions, threshold, out)
         return out
 
-    def rest(self, handles: np.ndarray, positions: np.ndarray, word: int) -> np.ndarray:
+    def maximum_from(self, handles: np.ndarray, positions: np.ndarray, word: int) -> np.ndarray:
         """Returns the maximum of a word over the rows from each position to the end; 0 if there are none. O(log n)
         each."""
         out = np.empty_like(positions)

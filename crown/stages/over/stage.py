@@ -300,7 +300,7 @@ class Over(InOrder, Stage):
             kernels.between(rows, shape, np.arange(len(handles)), np.arange(len(handles)) + len(handles), difference)
             tails = difference
             for word in self._sums.extrema.values():
-                tails[:, word] = self._trees.rest(handles, ends, word)
+                tails[:, word] = self._trees.maximum_from(handles, ends, word)
         lengths = ends - firsts
         starts = np.cumsum(lengths) - lengths
         position = np.arange(int(lengths.sum())) - np.repeat(starts - firsts, lengths)
