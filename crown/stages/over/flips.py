@@ -29,8 +29,8 @@ _ALL_ROWS = 1 << 40  # more rows than there are
 class Extents:
     """How far changes of rows affect a running MIN or MAX. ``changes``: the numbers of those that affect any row.
 
-    ``ends``: the position in the partition of the row that ends the affected rows. ``unbounded``: whether no row ends
-    them.
+    ``ends``: the position of the row that shields all further rows, or, if frames begin at the current row, the
+    position after it. ``unbounded``: True if there is no such row.
     """
 
     changes: np.ndarray

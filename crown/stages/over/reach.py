@@ -279,7 +279,7 @@ class Reach:
 @dataclass(eq=False)
 class _Change:
     """Changed rows: their codes, their partitions, the range of their copies there, the sizes of the partitions, and
-    the numbers of inserted copies."""
+    the changes of the numbers of copies."""
 
     keys: np.ndarray
     handles: np.ndarray
