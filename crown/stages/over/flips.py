@@ -22,7 +22,7 @@ from crown.stages.trees import Partitions
 from plans.programs import frames
 from plans.programs.frames import WindowFunction
 
-_ALL_ROWS = 1 << 40  # more rows than there are
+_ALL_ROWS = 1 << 40  # more rows than a partition has
 
 
 @dataclass(eq=False)

@@ -30,7 +30,7 @@ from plans.programs.frames import CHOSEN, ENDS, Order, WindowFunction
 from plans.schema import Column as Declared
 
 _AT_ONCE = 1 << 20  # values of frames that are listed at a time
-_AFTER_ALL = 1 << 40  # a position behind all values
+_AFTER_ALL = 1 << 40  # a position after all values
 _NO_ADDENDS = np.empty((0, 0), np.int64), np.zeros(3, np.int64)
 
 

@@ -13,7 +13,7 @@ from crown.stages.over.sums import Sums
 from crown.stages.trees import Partitions
 from plans.programs.frames import NEIGHBOURS, SESSIONS, WindowFunction
 
-_ALL_ROWS = 1 << 40  # more rows than there are
+_ALL_ROWS = 1 << 40  # more rows than a partition has
 
 
 class Picks:

@@ -30,7 +30,7 @@ from plans.schema import Column
 from plans.time.durations import DAY
 
 Interval = tuple[np.ndarray, np.ndarray]
-_ALL_ROWS = 1 << 40  # more rows than there are
+_ALL_ROWS = 1 << 40  # more rows than a partition has
 _NEAR = 3  # if at least this fraction (1 / 3) of a partition must be read, all of it is read
 
 
