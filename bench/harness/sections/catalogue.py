@@ -13,6 +13,7 @@ SECTIONS = {
     "ordered": compared.ordered,
     "nexmark": compared.nexmark,
     "tpcds": compared.tpcds,
+    "job": compared.job,
     "native": compared.native,
     "size": growth.size,
     "lambda": growth.enclosed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.cases import job as join_order
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
 from bench.cases.nexmark import NEXMARK
@@ -136,6 +137,13 @@ def tpcds(scale: str) -> list[Cell]:
     """Returns the queries of TPC-DS through the public view, beside DuckDB's recompute of the same batches."""
     names = FEW if scale == "quick" else tuple(TPCDS)
     return beside(names, (1_000,), scale, SHORT, RECOMPUTE | COLUMNS)
+
+
+def job(scale: str) -> list[Cell]:
+    """Returns the queries of the Join Order Benchmark through the public view, beside DuckDB's recompute."""
+    names = join_order.FEW if scale == "quick" else tuple(join_order.JOB)
+    rows: Cell = {"options": {"rows": {"quick": 20_000, "normal": join_order.ROWS}.get(scale, 2_000_000)}}
+    return beside(names, (1_000,), scale, rows | SHORT, rows | RECOMPUTE | COLUMNS)
 
 
 def native(scale: str) -> list[Cell]:
