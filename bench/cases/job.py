@@ -98,11 +98,12 @@ JOB: dict[str, Workload] = {
 
 @dataclass(frozen=True)
 class _Query:
-    """A query: the tables of its aliases, the conditions on each alias alone, and the foreign keys of its aliases with
-    the aliases that they refer to.
+    """A query: the tables of its aliases, the columns that it names of each table, the conditions on each alias alone,
+    and the foreign keys of its aliases with the aliases that they refer to.
     """
 
     aliases: dict[str, str]
+    columns: dict[str, set[str]]
     kept: dict[str, list[exp.Expression]]
     keys: dict[tuple[str, str], str]
 
@@ -114,12 +115,9 @@ def query(name: str) -> str:
 
 def schema(text: str) -> dict[str, dict[str, str]]:
     """Returns the tables that a query names, with ``id``, the columns that it names, and the title of a fact."""
-    parsed = _parsed(text)
-    named: dict[str, set[str]] = defaultdict(lambda: {"id", "movie_id"})
-    for column in sqlglot.parse_one(text, read="duckdb").find_all(exp.Column):
-        named[parsed.aliases[column.table]].add(column.name)
+    named = _parsed(text).columns
     return {
-        table: {column: _type(column) for column in columns if column in named[table]}
+        table: {column: _type(column) for column in columns if column in named[table] | {"id", "movie_id"}}
         for table, columns in _COLUMNS.items()
         if table in named
     }
@@ -165,6 +163,9 @@ def _texts() -> dict[str, str]:
 def _parsed(text: str) -> _Query:
     tree = sqlglot.parse_one(text, read="duckdb")
     aliases = {table.alias_or_name: table.name for table in tree.find_all(exp.Table)}
+    named: dict[str, set[str]] = defaultdict(set)
+    for column in tree.find_all(exp.Column):
+        named[aliases[column.table]].add(column.name)
     kept: dict[str, list[exp.Expression]] = defaultdict(list)
     keys: dict[tuple[str, str], str] = {}
     for condition in tree.args["where"].this.flatten():
@@ -175,7 +176,7 @@ def _parsed(text: str) -> _Query:
                     keys[other.table, other.name] = one.table
         else:
             kept[columns[0].table].append(condition)
-    return _Query(aliases, kept, keys)
+    return _Query(aliases, named, kept, keys)
 
 
 def _compared(queries: Sequence[_Query]) -> dict[tuple[str, str], list[tuple[str, bool]]]:
