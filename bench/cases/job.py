@@ -156,7 +156,8 @@ def _texts() -> dict[str, str]:
         for node in tree.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict)
     )
-    return {name: text.strip().rstrip(";") for name, text in found.items() if name.endswith("a")}
+    first = {name: sqlglot.parse_one(text, read="duckdb") for name, text in found.items() if name.endswith("a")}
+    return {name: tree.sql("duckdb") for name, tree in first.items()}  # the alias `at` has to be quoted
 
 
 @cache
