@@ -78,6 +78,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         archived.join()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Files are given to workers such that few of them start Spark."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.schedule import FewSessions
+
+    return FewSessions(config, log)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Ten thousand collected tests are not looked through by the garbage collector, neither now nor later.

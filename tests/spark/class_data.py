@@ -23,6 +23,11 @@ _SETTINGS = {
     # The usual manager starts a process per part of a path to ask for links, some twenty per micro-batch.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
     "FileSystemBasedCheckpointFileManager",
+    # PySpark otherwise notes for every operation on a column where it was called, and tells the JVM.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Plans are written down for a page that is not served, and are checked again after every step of the optimizer.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.lightweightPlanChangeValidation": "false",
 }
 # With the quick compiler alone the JVM has 48 MB for compiled code, and compiles again what it has given up.
 _COMMON = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xlog:cds=off -Xlog:cds+dynamic=off"

@@ -6,11 +6,14 @@ import importlib.util
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from duckdb import DuckDBPyConnection
 from pyarrow.dataset import dataset
 
 from spark_jobs.pipelines.definitions.project import Project
@@ -70,6 +73,11 @@ class Shop:
         )
         self.define("a.sql", SQL)
         self.define("b.py", PYTHON)
+        self.columns = {
+            "sales": {"shop": pa.string(), "amount": pa.int64()},
+            "shops": dict.fromkeys(("shop", "city"), pa.string()),
+        }
+        self.written = 0
         spark.sql(f"CREATE TABLE {self.names['sales']} (shop STRING, amount BIGINT) USING parquet")
         spark.sql(f"CREATE TABLE {self.names['shops']} (shop STRING, city STRING) USING parquet")
 
@@ -78,21 +86,43 @@ class Shop:
             text = text.replace(f"{{{name}}}", table)
         (self.folder / "transformations" / file).write_text(text)
 
-    def change(self, source: random.Random, columns: int = 2) -> None:
-        rows = ", ".join(f"('{source.choice(SHOPS)}', {source.randrange(-5, 20)})" for _ in range(4))
-        self.spark.sql(f"INSERT INTO {self.names['sales']} VALUES {rows}")
+    def change(self, source: random.Random) -> None:
+        """Adds sales, and perhaps replaces the shops."""
+        self._write("sales", [(source.choice(SHOPS), source.randrange(-5, 20)) for _ in range(4)])
         if source.random() < 0.6:
             kept = source.sample(SHOPS, source.randrange(1, 5))
-            more = ", NULL" * (columns - 2)
-            rows = ", ".join(f"('{shop}', '{source.choice('XYZ')}'{more})" for shop in kept)
-            self.spark.sql(f"INSERT OVERWRITE {self.names['shops']} VALUES {rows}")
+            for file in self._place("shops").glob("*.parquet"):
+                file.unlink()
+            self._write("shops", [(shop, source.choice("XYZ")) for shop in kept])
+
+    def _write(self, name: str, rows: list[tuple[object, ...]]) -> None:
+        """Adds a file to a table, as a process without Spark does: a job of Spark takes ten times as long."""
+        columns, self.written = self.columns[name], self.written + 1
+        made = [dict(zip(columns, row, strict=False)) for row in rows]
+        pq.write_table(
+            pa.Table.from_pylist(made, pa.schema([*columns.items()])), self._place(name) / f"{self.written}.parquet"
+        )
+        self.spark.catalog.refreshTable(self.names[name])
+
+    def add_column(self, name: str) -> None:
+        """Gives the shops another column."""
+        self.spark.sql(f"ALTER TABLE {self.names['shops']} ADD COLUMN {name} INT")
+        self.columns["shops"][name] = pa.int32()
+
+    def _place(self, name: str) -> Path:
+        """The folder of a table of Spark's."""
+        return Path(self.spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / self.names[name]
 
     def pipeline(self) -> Pipeline:
         return Pipeline.of(self.spark, Project.of(self.folder))
 
     def check(self) -> None:
-        with duck.holding({table: self.rows(table) for table in self.names.values()}) as cursor:
+        with self.holding() as cursor:
             self.compare(lambda text: cursor.execute(text).fetchall())
+
+    def holding(self) -> AbstractContextManager[DuckDBPyConnection]:
+        """A cursor of DuckDB that reads the tables."""
+        return duck.holding({table: self._rows(name) for name, table in self.names.items()})
 
     def compare(self, computed: Callable[[str], Iterable[Iterable[object]]]) -> None:
         """Compares every table of a view with the rows that ``computed`` has of its query."""
@@ -100,12 +130,10 @@ class Shop:
             wanted = Counter(map(tuple, computed(text.format(**self.names))))
             assert table(self.folder / "storage" / "tables" / view) == wanted, view
 
-    def rows(self, table: str) -> pa.Table:
+    def _rows(self, name: str) -> pa.Table:
         """The rows of a table of Spark's, from its files."""
-        folder = Path(self.spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / table
-        schema = pa.schema([("shop", pa.string()), ("amount", pa.int64()), ("city", pa.string())])
-        read = schema.remove(2 if table == self.names["sales"] else 1)
-        return dataset(sorted(map(str, folder.glob("*.parquet"))), schema=read).to_table()
+        schema = pa.schema([*self.columns[name].items()])
+        return dataset(sorted(map(str, self._place(name).glob("*.parquet"))), schema=schema).to_table()
 
 
 def table(folder: Path) -> Counter[tuple[object, ...]]:

@@ -134,7 +134,7 @@ CALLS = [
 
 @pytest.mark.parametrize(("name", "before"), CALLS)
 def test_a_refresh_and_another_column_are_whole_whateverdies(
-    shop: Shop, spark, monkeypatch: pytest.MonkeyPatch, name: str, before: bool
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str, before: bool
 ) -> None:
     source = random.Random(9)
     for _ in range(2):
@@ -148,11 +148,11 @@ def test_a_refresh_and_another_column_are_whole_whateverdies(
     shop.pipeline().run()
     shop.check()
     for number in range(2):
-        spark.sql(f"ALTER TABLE {shop.names['shops']} ADD COLUMN more{number} INT")
+        shop.add_column(f"more{number}")
         with monkeypatch.context() as patch:
             patch.setattr(os, name, dies(getattr(os, name), number, before))
             with pytest.raises(Died):
                 shop.pipeline().run()
-        shop.change(source, columns=3 + number)
+        shop.change(source)
         shop.pipeline().run()
         shop.check()

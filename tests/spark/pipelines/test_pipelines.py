@@ -93,33 +93,33 @@ SELECT shop, BIT_OR(doubled(total)) OVER (ORDER BY shop) AS bits FROM totals WHE
 """
 
 
-def test_views_call_functions_that_a_file_of_the_project_registers(
-    shop: Shop, spark, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_views_call_functions_that_a_file_of_the_project_registers(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(view: str, query: str) -> None:
+        with shop.holding() as cursor:
+            wanted = Counter(cursor.execute(query.format(**shop.names)).fetchall())
+        assert table(shop.folder / "storage" / "tables" / view) == wanted
+
     source = random.Random(4)
     shop.define("functions.py", CALLED.replace("{factor}", "2"))
     shop.define("c.sql", OF_FUNCTIONS)
+    twice = "SELECT shop, SUM(2 * amount) + COUNT(amount) FROM {sales} GROUP BY shop"
+    totals = "SELECT shop, 2 * SUM(amount) AS t FROM {sales} GROUP BY shop"
     for _ in range(2):
         shop.change(source)
         shop.pipeline().run()
-        sums = spark.sql(f"SELECT shop, SUM(2 * amount) + COUNT(amount) FROM {shop.names['sales']} GROUP BY shop")
-        assert table(shop.folder / "storage" / "tables" / "called") == Counter(map(tuple, sums.collect()))
-        totals = f"SELECT shop, 2 * SUM(amount) AS t FROM {shop.names['sales']} GROUP BY shop"
-        bits = spark.sql(f"SELECT shop, BIT_OR(t) OVER (ORDER BY shop) FROM ({totals})")
-        assert table(shop.folder / "storage" / "tables" / "refused") == Counter(map(tuple, bits.collect()))
+        check("called", twice)
+        check("refused", f"SELECT shop, BIT_OR(t::BIGINT) OVER (ORDER BY shop) FROM ({totals})")
     assert {step.name: step.how for step in shop.pipeline().plan()}["called"] == "incremental"
     assert not shop.pipeline().run().changed
     shop.define("functions.py", CALLED.replace("{factor}", "3"))
     shop.pipeline().run()
-    sums = spark.sql(f"SELECT shop, SUM(3 * amount) + COUNT(amount) FROM {shop.names['sales']} GROUP BY shop")
-    assert table(shop.folder / "storage" / "tables" / "called") == Counter(map(tuple, sums.collect()))
+    check("called", twice.replace("2 *", "3 *"))
     shop.define("functions.py", CALLED.replace("{factor}", "2"))
     monkeypatch.setattr(user, "_KNOWN", {})  # as in another process
     with pytest.raises(CrownError, match=r"is not the one that the state was made with.*A full refresh"):
         shop.pipeline().run()
     shop.pipeline().full_refresh()
-    sums = spark.sql(f"SELECT shop, SUM(2 * amount) + COUNT(amount) FROM {shop.names['sales']} GROUP BY shop")
-    assert table(shop.folder / "storage" / "tables" / "called") == Counter(map(tuple, sums.collect()))
+    check("called", twice)
 
 
 def test_new_files_are_found_whatever_they_are_called(spark, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_sources_that_are_frames_are_compared(spark, tmp_path: Path) -> None:
 
 
 def test_a_watched_pipeline_takes_what_changes_and_reads_its_state_once(
-    shop: Shop, spark, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Path] = []
     original = PipelineState.opened
@@ -169,8 +169,8 @@ def test_a_watched_pipeline_takes_what_changes_and_reads_its_state_once(
         shop.check()
         assert not next(rounds).changed
     assert len(opened) == 1
-    spark.sql(f"ALTER TABLE {shop.names['shops']} ADD COLUMN size INT")
-    shop.change(source, columns=3)
+    shop.add_column("size")
+    shop.change(source)
     assert next(rounds).changed
     shop.check()
     assert len(opened) > 1, "a source has another column"
@@ -203,7 +203,7 @@ def test_an_analysis_is_used_again_until_something_has_changed_that_it_depends_o
     assert not used(), "another view"
     shop.pipeline().run()
     assert used()
-    spark.sql(f"ALTER TABLE {shop.names['shops']} ADD COLUMN size INT")
+    shop.add_column("size")
     assert not used(), "another column"
     spark.sql(f"CREATE VIEW big_{shop.names['sales']} AS SELECT * FROM {shop.names['sales']} WHERE amount > 5")
     try:

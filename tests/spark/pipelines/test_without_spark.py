@@ -1,4 +1,7 @@
-"""Runs for which no session is started, and what Python reads of files in Spark's place. Oracle: Spark."""
+"""Runs for which no session is started, and what Python reads of files in Spark's place.
+
+Oracles: DuckDB, and the files and columns that Spark finds.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,7 @@ from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.reading import Reading
 from spark_jobs.pipelines.reports import Report
 from spark_jobs.pipelines.state import PipelineState
+from tests.oracles import duck
 from tests.spark.pipelines.test_sources import COLUMNS, ROW
 
 VIEWS = """CREATE MATERIALIZED VIEW totals AS SELECT s, COUNT(*) AS n, SUM(k) AS k FROM orders GROUP BY s;
@@ -81,17 +85,15 @@ class Shop:
         return Pipeline.of(Session.later(self._start, self.settings, None), Project.of(self.folder), refresh)
 
     def check(self) -> None:
-        self.spark.read.parquet(str(self.folder / "labels")).createOrReplaceTempView("labels")
-        orders = DeltaTable(self.folder / "orders").to_pyarrow_table()
-        self.spark.createDataFrame(orders).createOrReplaceTempView("orders")
         totals = "SELECT s, COUNT(*) AS n, SUM(k) AS k FROM orders GROUP BY s"
         named = f"SELECT t.s, n, label FROM ({totals}) t JOIN labels l ON t.s = l.s"
-        for name, query in (("totals", totals), ("named", named)):
-            made = DeltaTable(self.folder / "storage" / "tables" / name).to_pyarrow_table()
-            rows = [tuple(row.values())[:3] for row in made.to_pylist() for _ in range(row.get("_count", 1))]
-            assert sorted(rows) == sorted(tuple(row) for row in self.spark.sql(query).collect())
-        for name in ("labels", "orders"):
-            self.spark.catalog.dropTempView(name)
+        files = [pq.read_table(file, columns=["s", "label"]) for file in (self.folder / "labels").rglob("*.parquet")]
+        held = {"orders": DeltaTable(self.folder / "orders").to_pyarrow_table(), "labels": pa.concat_tables(files)}
+        with duck.holding(held) as cursor:
+            for name, query in (("totals", totals), ("named", named)):
+                made = DeltaTable(self.folder / "storage" / "tables" / name).to_pyarrow_table()
+                rows = [tuple(row.values())[:3] for row in made.to_pylist() for _ in range(row.get("_count", 1))]
+                assert sorted(rows) == sorted(cursor.execute(query).fetchall())
 
 
 @pytest.fixture
