@@ -7,6 +7,8 @@ import os
 import pty
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import crown
+from crown.commands.main import main
 from crown.errors import CrownError
 from crown.shell.grammar import CreateTable, Insert, Select, statement
 from crown.shell.session import Session
@@ -36,8 +39,8 @@ CREATE MATERIALIZED VIEW totals AS
 """
 
 
-def shell(folder: Path, text: str, *options: str) -> tuple[int, list[str], list[str]]:
-    """Exit code, and lines on standard output and standard error."""
+def piped(folder: Path, text: str, *options: str) -> tuple[int, list[str], list[str]]:
+    """Exit code, and lines on standard output and standard error, of the command as a process."""
     done = subprocess.run(
         [*COMMAND, str(folder), *options], input=text, capture_output=True, text=True, check=False, env=ENVIRONMENT,
         cwd=folder.parent,
@@ -45,8 +48,18 @@ def shell(folder: Path, text: str, *options: str) -> tuple[int, list[str], list[
     return done.returncode, done.stdout.splitlines(), done.stderr.splitlines()
 
 
+def shell(folder: Path, text: str, *options: str) -> tuple[int, list[str], list[str]]:
+    """The same of the command in this process."""
+    out, err = StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "stdin", StringIO(text))
+        patch.chdir(folder.parent)
+        code = main(["sql", str(folder), *options])
+    return code, out.getvalue().splitlines(), err.getvalue().splitlines()
+
+
 def test_a_session_from_a_pipe_makes_a_database_that_python_opens(tmp_path: Path) -> None:
-    code, out, err = shell(
+    code, out, err = piped(
         tmp_path / "db", BEGIN + "SELECT * FROM totals; SELECT name FROM totals WHERE total > 0;\n.tables\n"
     )
     assert (code, err) == (0, [])
@@ -123,7 +136,7 @@ def test_statements_from_the_command_line_and_rows_as_json(tmp_path: Path) -> No
     assert (code, err) == (0, [])
     assert sorted(map(json.dumps, map(json.loads, out))) == ['{"a": 1}', '{"a": 2}', '{"a": 7}', '{"b": 8}']
     with crown.open_database(folder):
-        code, _, err = shell(folder, "", "-c", "SELECT * FROM r")
+        code, _, err = piped(folder, "", "-c", "SELECT * FROM r")
     assert code == 2
     assert "is open already" in err[-1] or "is used" in err[-1] or "process" in err[-1]
 

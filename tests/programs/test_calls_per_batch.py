@@ -41,7 +41,8 @@ CEILINGS = {
 def entered(work: Any) -> Counter[str]:
     """Returns how many Python functions of each file of the product a call enters.
 
-    What others left in cycles is collected before: the finalizer of a file's mapping is a function of the product, too.
+    What others left in cycles is not collected meanwhile: the finalizer of a file's mapping is a function of the
+    product, too.
     """
     found: Counter[str] = Counter()
 
@@ -52,7 +53,6 @@ def entered(work: Any) -> Counter[str]:
                 found[file] += 1
 
     before = sys.getprofile()
-    gc.collect()
     gc.disable()
     sys.setprofile(note)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import insort
 from collections import Counter
 from dataclasses import replace
 from itertools import accumulate, groupby
@@ -212,15 +213,20 @@ def test_a_percentile_of_all_rows_so_far_costs_what_is_behind_the_change(back: b
         rows = [(x, random.randrange(10**6), random.random() < 0.5, f"{random.randrange(10**9)}") for x in range(n)]
         stage.apply([net_of([(row, 1) for row in rows], columns, part)])
         steps = stage.stats()["steps"]
+        ys, chosen = sorted(row[1] for row in rows), sorted(row[1] for row in rows if row[2])
+        best = max((y, -x) for x, y, *_ in rows)
+        last, first = max(row[3] for row in rows), min(row[3] for row in rows if row[2])
         for i in range(100):
             row = (-1 - i if back else n + i, random.randrange(10**6), True, f"{random.randrange(10**9)}")
             (found,) = bag_of([stage.apply([net_of([(row, 1)], columns, part)])], stage.columns, part)
-            before, rows = rows, [row, *rows] if back else [*rows, row]
-            assert found[4] == statistics.median(row[1] for row in rows)
-            chosen = sorted(row[1] for row in rows if row[2])
+            insort(ys, row[1])
+            insort(chosen, row[1])
+            last, first = max(last, row[3]), min(first, row[3])
+            assert found[4] == statistics.median(ys[len(ys) // 2 - 1 : len(ys) // 2 + 1][len(ys) % 2 :])
             assert found[5] == chosen[math.ceil(len(chosen) / 4) - 1]
-            assert found[6] == max((y, -x) for x, y, *_ in before)[1] * -1
-            assert found[7:] == (max(row[3] for row in rows), min(row[3] for row in rows if row[2]))
+            assert found[6] == -best[1]
+            assert found[7:] == (last, first)
+            best = max(best, (row[1], -row[0]))
         assert stage.stats()["steps"] - steps <= 100 * (60 * math.log2(n) + 300)
         stage.check_invariants()
 
