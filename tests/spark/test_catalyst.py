@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from decimal import Decimal
 
-import duckdb
 import pytest
 
 import crown
@@ -21,6 +20,7 @@ from plans.errors import PlanError
 from plans.schema import Schema
 from spark_jobs.queries.catalyst import relation_of
 from tests.oracles import duck
+from tests.oracles.database import Database
 from tests.plans.lowering import program_queries
 
 SCHEMA = Schema.of(program_queries.TABLES)
@@ -170,9 +170,8 @@ def test_aggregates_that_are_rewritten_are_the_same_by_way_of_spark(spark) -> No
         for batch in _batches(len(text)):
             view.update(_read_by(view, batch))
             for name, changes in batch.items():
-                for change in changes:
-                    row = tuple(change[column.name] for column in SCHEMA[name].columns)
-                    if change.get("_weight") == -1:
+                for row, weight in (_change(name, change) for change in changes):
+                    if weight == -1:
                         rows[name].remove(row)
                     else:
                         rows[name].append(row)
@@ -222,31 +221,18 @@ def _digits(rows: Counter[tuple[object, ...]]) -> Counter[tuple[object, ...]]:
 
 @pytest.mark.filterwarnings("ignore::plans.errors.QueryWarning")
 def test_what_spark_reads_gives_what_duckdb_gives(spark) -> None:
-    kinds = {"int64": "BIGINT", "int32": "INTEGER", "string": "VARCHAR", "float64": "DOUBLE"}
     for text in ONLY_SPARK:
-        view = _view(relation_of(spark, text, SCHEMA))
-        with duck.connected() as database:
-            for name in SCHEMA:
-                columns = ", ".join(f"{c.name} {kinds.get(c.type, c.type)}" for c in SCHEMA[name].columns)
-                database.execute(f"CREATE TEMP TABLE {name} ({columns})")
-            for batch in _batches(len(text)):
-                view.update(_read_by(view, batch))
-                for name, rows in batch.items():
-                    for row in rows:
-                        _apply(database, name, dict(row))
-                assert _bag(view) == Counter(database.sql(text).fetchall()), text
+        view, tables = _view(relation_of(spark, text, SCHEMA)), Database(program_queries.TABLES)
+        for batch in _batches(len(text)):
+            view.update(_read_by(view, batch))
+            tables.apply({name: [_change(name, row) for row in rows] for name, rows in batch.items()})
+            assert _bag(view) == duck.results(text, tables), text
 
 
-def _apply(database: duckdb.DuckDBPyConnection, name: str, row: dict[str, object]) -> None:
-    weight = row.pop("_weight", 1)
-    marks = ", ".join("?" * len(row))
-    if weight == 1:
-        database.execute(f"INSERT INTO {name} VALUES ({marks})", list(row.values()))
-        return
-    same = " AND ".join(f"{column} IS NOT DISTINCT FROM ?" for column in row)
-    database.execute(
-        f"DELETE FROM {name} WHERE rowid IN (SELECT rowid FROM {name} WHERE {same} LIMIT 1)", list(row.values())
-    )
+def _change(name: str, row: dict[str, object]) -> tuple[tuple[object, ...], int]:
+    weight = row.get("_weight", 1)
+    assert isinstance(weight, int)
+    return tuple(row[column.name] for column in SCHEMA[name].columns), weight
 
 
 @pytest.mark.parametrize("value", ["SELECT b FROM s", "SELECT b FROM s WHERE s.b = r.b"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import cache
 
 import pyarrow as pa
 
@@ -95,10 +96,10 @@ class Job:
             "spark": self.folder,
             "limits": self.limits,
         }
-        return Cell(Program.from_json(step.program), log, scratch, **more)
+        return Cell(_program(step.program), log, scratch, **more)
 
     def _applied(self, stride, given):
-        step, plan = stride.step, Program.from_json(stride.step.program)
+        step, plan = stride.step, _program(stride.step.program)
         operator = self.root / "s" / step.operator
         check_meta(operator, step.meta)
         said = {"program": step.program, "on_missing": step.on_missing, "whole": step.whole}
@@ -112,6 +113,12 @@ class Job:
             deltas = self.cell(stride, cell).apply(self.batch, mine, Report(), None)
             found += [batch.rename_columns(schema.names).cast(schema) for batch in deltas]
         return pa.Table.from_batches(found, schema)
+
+
+@cache
+def _program(text):
+    """The program of a step; a worker reads it once, too."""
+    return Program.from_json(text)
 
 
 def _read(stride, plan, given):
