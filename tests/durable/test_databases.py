@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +14,7 @@ import crown
 from crown.durable.opening import reopened_database
 from crown.errors import CrownError, QueryChangedError, RecoveryWarning
 from crown.programs.database_engine import DatabaseEngine
-from tests.durable.test_kills import ENVIRONMENT, ROOT
+from tests.durable.writers import deaths
 
 SCHEMA = {"r": {"k": "int64", "y": "int64"}, "s": {"k": "int64", "t": "string"}}
 SHAPES = (
@@ -170,31 +165,13 @@ def test_what_a_folder_holds_is_said(tmp_path: Path) -> None:
         crown.open_database(tmp_path / "empty")
 
 
-WRITER = """
-import random, sys, crown
-from tests.durable.test_databases import SCHEMA, step
-db = crown.open_database(sys.argv[1], SCHEMA, snapshot_bytes=3000)
-while True:
-    step(random.Random(db.batches), db, db.batches)
-    print(db.batches, flush=True)
-"""
-
-
 @pytest.mark.filterwarnings("ignore::crown.errors.RecoveryWarning")
 def test_a_process_with_a_database_may_die_at_any_moment(tmp_path: Path) -> None:
-    source, folder, known = random.Random(4), tmp_path / "db", 0
-    for _ in range(3):
-        command = [sys.executable, "-c", WRITER, str(folder)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT) as process:
-            assert process.stdout is not None
-            first = int(process.stdout.readline())
-            assert first in (known + 1, known + 2)
-            told = [int(process.stdout.readline()) for _ in range(source.randrange(3, 9))]
-            time.sleep(source.random() / 50)
-            os.kill(process.pid, signal.SIGKILL)
-            known = max([first, *told, *(int(line) for line in process.stdout if line.endswith("\n"))])
+    folder, known = tmp_path / "db", 0
+    for first, last in deaths(3, "database", str(folder)):
+        assert first in (known + 1, known + 2)
         with crown.open_database(folder) as db:
-            assert known <= db.batches <= known + 1
+            assert last <= db.batches <= last + 1
             known = db.batches
             twin = crown.database(SCHEMA)
             for number in range(known):
