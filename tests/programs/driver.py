@@ -50,7 +50,7 @@ class Driver:
 
         ``again``: the batch is taken back, and applied once more. ``saved``: in between the state is saved and loaded.
         """
-        before = self.result
+        before = self.result if again else None
         changes = {n: to_arrow(self.database.schema, n, rows) for n, rows in batch.items() if n.lower() in self.read}
         self.total.update(apply(self.engine, changes))
         self.base.apply(batch)

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from plans import PlanError, program
+from plans import PlanError
 from tests.marks import slow
 from tests.oracles.database import Row
 from tests.oracles.declared import Declared
-from tests.plans.lowering.program_queries import QUERIES, TABLES
+from tests.plans.lowering.program_queries import QUERIES, TABLES, planned
 from tests.programs.driver import Driver
 from tests.programs.keyed_batches import absent_rows, keyed_batch, together
 
@@ -30,7 +30,7 @@ def maintain(query: str, turns: int) -> None:
     """
     random = Random(query)
     try:
-        made = program(query, TABLES)
+        made = planned(query)
     except PlanError as error:
         if "cannot be counted" not in str(error):
             raise

@@ -18,7 +18,7 @@ from tests.marks import seeds, slow
 from tests.oracles import duck
 from tests.oracles.database import Database, Row
 from tests.plans.expressions.evaluator import results
-from tests.plans.lowering.program_queries import QUERIES, TABLES
+from tests.plans.lowering.program_queries import QUERIES, TABLES, planned
 from tests.plans.lowering.random_queries import REFUSED, Writer
 
 NUMBERS = (0, 1, 2, 3, None)
@@ -61,7 +61,7 @@ DATABASES = [database(seed) for seed in range(12)]
 @pytest.mark.parametrize(("first", "last"), [(0, 3), slow(3, 12)], ids=["databases", "more databases"])
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_program_has_the_rows_of_its_query(query: str, first: int, last: int) -> None:
-    made = program(query, TABLES)
+    made = planned(query)
     assert Program.from_json(made.to_json()) == made
     for number, tables in enumerate(DATABASES[first:last], first):
         expected = duck.results(query, tables)

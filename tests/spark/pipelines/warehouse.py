@@ -11,6 +11,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -205,8 +206,7 @@ class Warehouse:
             for name, version in at.items():
                 connection.register(name, self._rows(name, version))
             for name, query in self.kept.items():
-                (text,) = sqlglot.transpile(query, read="spark", write="duckdb")
-                connection.execute(f"CREATE TABLE {name} AS {text}")
+                connection.execute(f"CREATE TABLE {name} AS {_for_duckdb(query)}")
                 expected = Counter(_plain(row) for row in connection.execute(f"FROM {name}").fetchall())
                 found = in_table(self.folder / "storage" / "tables" / name)
                 assert found == expected, f"{name}: {found - expected} too much, {expected - found} too little"
@@ -221,6 +221,12 @@ class Warehouse:
             with pa.OSFile(str(kept), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
                 writer.write_table(rows)
         return pa.ipc.open_file(str(kept)).read_all()
+
+
+@cache
+def _for_duckdb(query: str) -> str:
+    (text,) = sqlglot.transpile(query, read="spark", write="duckdb")
+    return text
 
 
 def in_table(folder: Path) -> Rows:
