@@ -80,12 +80,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Files are given to workers such that few of them start Spark."""
+    """Files are given to workers such that few of them start Spark and servers."""
     if config.getoption("dist") != "loadfile":
         return None
-    from tests.schedule import FewSessions
+    from tests.schedule import ByKind
 
-    return FewSessions(config, log)
+    return ByKind(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
