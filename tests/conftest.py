@@ -123,13 +123,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Files that start Spark or other processes come first: they are the longest, and the last file of a parallel run has
     a core for itself alone.
     """
-    items.sort(key=lambda item: _LONG.isdisjoint(item.path.relative_to(Path(__file__).parent).parts))
+    home = len(Path(__file__).parent.parts)
+    long = {path: not _LONG.isdisjoint(path.parts[home:]) for path in {item.path for item in items}}
+    items.sort(key=lambda item: not long[item.path])
     if config.option.markexpr:
         return
-    slow = [item for item in items if item.get_closest_marker("slow")]
+    slow, kept = [], []
+    for item in items:
+        (slow if item.get_closest_marker("slow") else kept).append(item)
     if slow:
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+        items[:] = kept
 
 
 @pytest.fixture(scope="session", autouse=True)
