@@ -44,6 +44,11 @@ def named():
 def cities():
     return SparkSession.active().table("named").groupBy("city").agg(F.sum("amount").alias("amount"))
 """
+BY_CITY = """
+CREATE MATERIALIZED VIEW by_city AS
+SELECT city, SUM(amount) AS amount FROM {sales} JOIN {shops} USING (shop) GROUP BY city;
+"""
+"""What the functions mean, in SQL."""
 RECOMPUTED = {
     "totals": "SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM {sales} GROUP BY shop",
     "big": "SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM {sales} GROUP BY shop HAVING total > 10",

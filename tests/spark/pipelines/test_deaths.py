@@ -15,7 +15,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.state import PipelineState
 from spark_jobs.tables.results.merge import DeltaResult
 from tests.marks import slow
-from tests.spark.pipelines.shop import RECOMPUTED, Died, Shop, dies, table
+from tests.spark.pipelines.shop import BY_CITY, RECOMPUTED, Died, Shop, dies, table
 
 _ENDS = {
     "before the log": (DurableDatabase, "apply", 0, True),
@@ -32,6 +32,14 @@ STEPS = [
     slow("in the tables"),
     slow("before the mark"),
 ]
+
+
+@pytest.fixture
+def shop(shop: Shop) -> Shop:
+    """All views are in SQL: what Spark makes of them is known to the next run."""
+    (shop.folder / "transformations" / "b.py").unlink()
+    shop.define("b.sql", BY_CITY)
+    return shop
 
 
 def _end_at(step: str, patch: pytest.MonkeyPatch) -> None:
