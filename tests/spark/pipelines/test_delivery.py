@@ -46,13 +46,15 @@ class Places:
 
     def pipeline(self, query: str = QUERY) -> Pipeline:
         made = crown.spark.pipeline(self.spark, self.folder / "state")
-        made.source("r", lambda: self.spark.createDataFrame(self.rows, "k long, x long"))
+        made.source("r", f"delta:{self.folder / 'r'}")
         made.view("v", query, into=[*self.into, self.take])
         return made
 
     def change(self) -> None:
         self.rows = [row for row in self.rows if self.rng.random() < 0.7]
         self.rows += [(self.rng.randrange(4), self.rng.randrange(9)) for _ in range(3)]
+        ks, xs = zip(*self.rows, strict=True)
+        write_deltalake(self.folder / "r", pa.table({"k": ks, "x": xs}), mode="overwrite")
 
     def expected(self) -> Counter[tuple[Any, ...]]:
         sums: dict[int, tuple[int, int]] = {}
