@@ -35,11 +35,10 @@ class Reader:
         self.injective = self._passes_all and set(self._positions) == set(range(len(source)))
 
     def fed(self, names: Sequence[str]) -> Fed | str:
-        """Returns the description from which a kernel computes these columns of the rows that enter, or the reason why
-        a kernel cannot."""
+        """Returns how a kernel makes these columns of the rows that enter, each once, or why it cannot."""
         where = self.feed.where
-        if self.feed.weight != 1 or self._exploded is not None:
-            return "rows are read several times"
+        if self._exploded is not None:
+            return "a row enters once for each element of an array"
         return self._projection.fed(names, self._source_columns, () if where is None else (where,))
 
     def weights(self, net: Zset) -> np.ndarray:
@@ -74,3 +73,9 @@ class Reader:
 def readers(feeds: Sequence[Feed], sources: Sequence[Sequence[Column]], dictionary: Dictionary) -> list[Reader]:
     """Returns the readers of several feeds, whose sources have these columns."""
     return [Reader(feed, source, dictionary) for feed, source in zip(feeds, sources, strict=True)]
+
+
+def fed_of(readers: Sequence[Reader]) -> Sequence[Fed] | str:
+    """Returns how a kernel makes the rows of each feed, or why it cannot."""
+    made = [reader.fed([column.name for column in reader.columns]) for reader in readers]
+    return next((why for why in made if isinstance(why, str)), [fed for fed in made if not isinstance(fed, str)])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from crown.results.columns import Fed
-from crown.stages.feeds import readers
+from crown.stages.feeds import fed_of, readers
 from crown.stages.protocol import Stage
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
@@ -43,23 +43,21 @@ class Linear(Stage):
         netted: bool = False,
     ) -> None:
         self.stage = stage
-        self._netted = netted
+        self.netted = netted
         self.inputs = tuple(term.source for term in stage.terms)
         self._readers = readers(stage.terms, sources, dictionary)
         self.columns = self._readers[0].columns if self._readers else ()
         self.parts: tuple[np.ndarray, ...] = ()
 
-    def fed(self) -> Fed | str:
-        """Returns how a kernel makes its rows, or why it cannot."""
-        if len(self._readers) != 1 or not self._netted:
-            return "several inputs are added, or equal rows are summed"
-        return self._readers[0].fed([column.name for column in self.columns])
+    def fed(self) -> Sequence[Fed] | str:
+        """Returns how a kernel makes the rows of each term, or why it cannot."""
+        return fed_of(self._readers)
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(rows)."""
         rows = [reader.zset(net) for reader, net in zip(self._readers, nets, strict=True)]
         found = Zset.gathered(rows, len(self.columns))
-        return found if self._netted else found.net()
+        return found if self.netted else found.net()
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows. O(rows of the sources). Yields one block if a term is subtracted."""

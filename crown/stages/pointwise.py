@@ -8,46 +8,48 @@ has separate rules for inserts and deletes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
-from crown.stages.feeds import readers
+from crown.ingest.batch import Gated
+from crown.results.columns import Fed
+from crown.stages.feeds import fed_of, readers
+from crown.stages.kernels import multiplicities as kernels
 from crown.stages.protocol import Part, Stage
 from crown.stages.tables.counted_tuples import CountedTuples
 from crown.store.zset import Zset
 from plans.programs.stages import Function, PointwiseStage
 from plans.schema import Column
 
-
-def multiplicities(function: Function, m: np.ndarray) -> np.ndarray:
-    """Returns int64[n]: a function of the multiplicities of rows in leaves (``m`` int64[n, leaves])."""
-    if isinstance(function, int):
-        return m[:, function]
-    operator, *operands = function
-    values = [multiplicities(operand, m) for operand in operands if not isinstance(operand, str)]
-    return _OPERATORS[str(operator)](*values)
-
-
-def _either(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return ((a > 0) | (b > 0)).astype(np.int64)
-
-
-_OPERATORS: dict[str, Callable[..., np.ndarray]] = {
-    "distinct": lambda a: (a > 0).astype(np.int64),
-    "union_all": np.add,
-    "union": _either,
-    "except_all": lambda a, b: np.maximum(a - b, 0),
-    "except": lambda a, b: ((a > 0) & (b <= 0)).astype(np.int64),
-    "intersect_all": np.minimum,
-    "intersect": lambda a, b: ((a > 0) & (b > 0)).astype(np.int64),
+_OPERATORS = {
+    "distinct": kernels.DISTINCT,
+    "union_all": kernels.UNION_ALL,
+    "union": kernels.UNION,
+    "except_all": kernels.EXCEPT_ALL,
+    "except": kernels.EXCEPT,
+    "intersect_all": kernels.INTERSECT_ALL,
+    "intersect": kernels.INTERSECT,
 }
 
 
+def postfix(function: Function) -> list[int]:
+    """Returns the words of a function (see ``crown.stages.kernels.multiplicities``)."""
+    if isinstance(function, int):
+        return [function]
+    operator, *operands = function
+    inner = [word for operand in operands if not isinstance(operand, str) for word in postfix(operand)]
+    return [*inner, _OPERATORS[str(operator)]]
+
+
 class Pointwise(Stage):
-    """Runs a pointwise stage. ``sources``: the columns that each leaf reads."""
+    """Runs a pointwise stage. ``sources``: the columns that each leaf reads.
+
+    ``function``: the words of its function. ``netted``: its rows need no netting, since no row has two events in a
+    batch. ``started``: the part of the next batch that another kernel has counted.
+    """
 
     def __init__(self, stage: PointwiseStage, sources: Sequence[Sequence[Column]], part: Part) -> None:
         self.stage = stage
@@ -58,20 +60,35 @@ class Pointwise(Stage):
         self._part = part
         part.open(1)
         self._counts = CountedTuples(part, 0, len(self.columns), len(stage.leaves))
-        self._netted = len(self._readers) == 1 and self._readers[0].injective  # no row has two events in a batch
+        self.table = self._counts.table
+        self.netted = len(self._readers) == 1 and self._readers[0].injective
+        self.function = np.array(postfix(stage.function), np.int64)
+        self._stack = np.empty(len(self.function), np.int64)
+        self.started: Gated | None = None
+
+    def fed(self) -> Sequence[Fed] | str:
+        """Returns how a kernel makes the rows of each leaf, or why it cannot."""
+        return fed_of(self._readers)
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(changed rows)."""
+        started, self.started = self.started, None
         events, leaf = self._events(nets)
-        before = self._counts.add(events, leaf)
-        if self._netted:
+        before = self._counts.add(events, leaf, gated=started)
+        if self.netted:
             after = before + events.weights[:, None]
         else:
             after = before.copy()
             after[np.arange(len(events)), leaf] += events.weights
-        weights = multiplicities(self.stage.function, after) - multiplicities(self.stage.function, before)
+        weights = self._multiplicities(after) - self._multiplicities(before)
         changed = Zset(events.rows, weights)[weights != 0]
-        return changed if self._netted else changed.net()
+        return changed if self.netted else changed.net()
+
+    def _multiplicities(self, counts: np.ndarray) -> np.ndarray:
+        """Returns the multiplicities of rows with these counts (int64[n, leaves]), int64[n]."""
+        out = np.empty(len(counts), np.int64)
+        kernels.multiplicities(self.function, counts, self._stack, out)
+        return out
 
     def _events(self, nets: Sequence[Zset]) -> tuple[Zset, np.ndarray]:
         """Returns the rows of all leaves, and each row's leaf (int64[n])."""
@@ -84,13 +101,13 @@ class Pointwise(Stage):
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows. O(rows in all leaves)."""
         for rows, counts in self._counts.scan():
-            weights = multiplicities(self.stage.function, counts)
+            weights = self._multiplicities(counts)
             yield Zset(rows, weights)[weights != 0]
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row. O(leaves)."""
         counts = self._counts.counts_of(Zset(row.reshape(1, -1), np.ones(1, np.int64)))
-        return int(multiplicities(self.stage.function, counts)[0])
+        return int(self._multiplicities(counts)[0])
 
     @override
     def mark_values(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
-from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_WEIGHTS, READ, net_of
+from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_SUM, R_WEIGHTS, READ, net_of
 
 N_BLOCK, N_MADE, N_WIDTH, NET = range(4)
 """Words of the operator in the plan: the block that it reads, the one that it makes, how many columns both have."""
@@ -41,5 +41,5 @@ def netted(plan, o, secret, memory, at, state, blocks, slots):
         m = net_of(memory, 1, columns, width, weights, n, secret, slots, memory, at + (width + 1) * n, out, True)
     for j in range(width):
         forms[2 * j], forms[2 * j + 1] = given[2 * j], at + j * m
-    state[made + R_EVENTS], state[made + R_WEIGHTS] = m, at + width * m
+    state[made + R_EVENTS], state[made + R_WEIGHTS], state[made + R_SUM] = m, at + width * m, state[r + R_SUM]
     return at + (width + 1) * n

@@ -18,21 +18,22 @@ from crown.kernels.memory.addresses import words_at
 from crown.kernels.memory.arena import H_BUDGET, H_EMITTED, H_LIVE, H_R_UPDATES, H_ROWS, ZERO
 from crown.kernels.memory.pointers import beyond, constants, words
 from crown.kernels.strings import code_of
-from crown.programs.kernels import feeds, groups, nets, tree
+from crown.programs.kernels import counts, feeds, groups, nets, tree, unions
 from crown.programs.kernels import sources as of
 from crown.stages.kernels.groups import batch as group
 
 (P_SOURCES, P_SOURCE0, P_IDENTITY, P_SECRET, P_FIXED, P_EVALUATION, P_TEXTS, P_TEXT0, P_CODES, P_STEPS, P_STEP0,
- P_FIRST, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, P_WIDTH, PLAN) = range(19)  # fmt: skip
+ P_FIRST, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, P_WIDTH, P_SHOWN, PLAN) = range(20)  # fmt: skip
 """Words of a plan. How many sources there are, and where the first is; the numbers 0, 1, 2, ...; the secret of nets.
 Where in the memory the sources begin, behind what is scratch: first that of nets and groups, then that of expressions,
 which has a word for where it is. How many texts expressions name, where two words of each are listed, its first byte
 among the texts and its length, and where in the memory their codes are. How many operators there are, where two words
 of each are listed, its kind and its place in the plan, and how many of them read only relations: these come before the
 base tables count. Of the message its template, or 0 words of that, its columns and the words of these, the words that a
-row takes, and the columns of what is delivered."""
-FEED, TAKE, CORE, NET, GROUPS = range(5)
-"""Kinds of operators: see ``feeds``, ``tree``, ``nets`` and ``groups``."""
+row takes, the columns of what is delivered, and the block of it, or -1 if a join delivers it. The columns of this block
+lie one behind the other, and the weights behind them."""
+FEED, TAKE, CORE, NET, GROUPS, UNION, COUNTS = range(7)
+"""Kinds of operators: see ``feeds``, ``tree``, ``nets``, ``groups``, ``unions`` and ``counts``."""
 R_NEEDED, R_DELTAS, R_OUT, R_ACROSS, R_STEP, R_FREE, R_SOURCE0 = range(7)
 """Words of a run: the words of the message; rows that are delivered, where in the memory they are, or behind the
 buffer of the last core, and how many words a column takes; the operator that runs; the first word of the memory that is
@@ -88,6 +89,8 @@ def _ran(plan, dictionary, memory, state, slots, x):
             found = ZERO + KEYS
     elif kind == NET:
         at = nets.netted(plan, o, plan[P_SECRET], memory, at, state, R_SOURCE0, slots)
+    elif kind == UNION:
+        at = unions.united(plan, o, memory, at, state, R_SOURCE0)
     state[R_FREE] = at
     return found
 
@@ -147,16 +150,38 @@ def _grouped(plan, g, dictionary, memory, state, grown):
     )
     if found == group.DONE:
         r = R_SOURCE0 + of.READ * plan[g + groups.G_MADE]
-        m, weights = state[r + of.R_EVENTS], state[r + of.R_WEIGHTS]
-        state[R_DELTAS], state[R_OUT], state[R_ACROSS] = m, weights - _columns(plan, g) * m, m
-        state[R_FREE] = weights + m
+        state[R_FREE] = state[r + of.R_WEIGHTS] + state[r + of.R_EVENTS]
     return found
 
 
 @device
-def _columns(plan, g):
-    """Returns how many columns the rows of a group stage have."""
-    return plan[plan[g + groups.G_PLAN] + group.P_COLUMNS]
+def _counted(plan, c, memory, state, grown):
+    """Applies a block of rows to a pointwise stage; ``DONE``, or ``BUDGET``."""
+    at = counts.counted(plan, c, memory, state[R_FREE], state, R_SOURCE0, grown)
+    if at < 0:
+        return group.BUDGET
+    state[R_FREE] = at
+    return group.DONE
+
+
+@device
+def _show(plan, state):
+    """Notes where the rows are that are delivered, unless a join delivers them."""
+    if plan[P_SHOWN] >= 0:
+        r = R_SOURCE0 + of.READ * plan[P_SHOWN]
+        m = state[r + of.R_EVENTS]
+        state[R_DELTAS], state[R_OUT], state[R_ACROSS] = m, state[r + of.R_WEIGHTS] - plan[P_WIDTH] * m, m
+
+
+@device
+def _arena_of(plan, state, kind, o):
+    """Returns the arena of a stage with memory, whose first word in the plan says where its words in the state are."""
+    at = plan[o] + tree.T_ARENA
+    if kind == GROUPS:
+        at = plan[o] + groups.B_ARENA
+    elif kind == COUNTS:
+        at = plan[o] + counts.L_ARENA
+    return words_at(state[at], state[at + 1])
 
 
 @device
@@ -165,14 +190,24 @@ def _tally(plan, memory, state):
     for x in range(plan[P_FIRST], plan[P_STEPS]):
         kind, o = plan[plan[P_STEP0] + 2 * x], plan[plan[P_STEP0] + 2 * x + 1]
         if kind == GROUPS:
-            s = plan[o + groups.G_STATE]
-            arena = words_at(state[s + groups.B_ARENA], state[s + groups.B_WORDS])
-            m = state[R_SOURCE0 + of.READ * plan[o + groups.G_MADE] + of.R_EVENTS]
-            arena[H_R_UPDATES] += state[R_SOURCE0 + of.READ * plan[o + groups.G_INPUT] + of.R_EVENTS]
-            arena[H_EMITTED] += m
-            _add_rows(arena, memory, state, plan[o + groups.G_MADE])
+            arena, made = _arena_of(plan, state, kind, o), plan[o + groups.G_MADE]
+            arena[H_R_UPDATES] += _rows_of(state, plan[o + groups.G_INPUT])
+            arena[H_EMITTED] += _rows_of(state, made)
+            _add_rows(arena, memory, state, made)
+        elif kind == COUNTS:
+            arena, made = _arena_of(plan, state, kind, o), plan[o + counts.C_SHOWN]
+            for leaf in range(plan[o + counts.C_LEAVES]):
+                arena[H_R_UPDATES] += _rows_of(state, plan[plan[o + counts.C_LEAF0] + 2 * leaf])
+            arena[H_EMITTED] += _rows_of(state, made)
+            _add_rows(arena, memory, state, made)
         elif kind == CORE and plan[o + tree.J_DELIVERS] == 0:
-            _add_rows(tree.context(state, plan[o + tree.J_STATE]).arena, memory, state, plan[o + tree.J_SHOWN])
+            _add_rows(_arena_of(plan, state, kind, o), memory, state, plan[o + tree.J_SHOWN])
+
+
+@device
+def _rows_of(state, block):
+    """Returns how many tuples a block has."""
+    return state[R_SOURCE0 + of.READ * block + of.R_EVENTS]
 
 
 @device
@@ -206,23 +241,24 @@ def _applied(batches, plan, texts, dictionary, octets, base, memory, bytes_of_me
     base[H_BUDGET] += known
     grown = known + base[H_LIVE] - live
     for x in range(plan[P_FIRST], plan[P_STEPS]):
-        if found == group.DONE:
-            kind, o = plan[plan[P_STEP0] + 2 * x], plan[plan[P_STEP0] + 2 * x + 1]
+        if found != group.DONE:
+            break
+        kind, o = plan[plan[P_STEP0] + 2 * x], plan[plan[P_STEP0] + 2 * x + 1]
+        if kind in (CORE, GROUPS, COUNTS):
+            state[R_STEP] = x
+            arena = _arena_of(plan, state, kind, o)
+            live = arena[H_LIVE]
             if kind == CORE:
-                state[R_STEP], t = x, plan[o + tree.J_STATE]
-                arena = words_at(state[t + tree.T_ARENA], state[t + tree.T_ARENA + 1])
-                live = arena[H_LIVE]
                 found = _joined(plan, o, memory, state, slots, grown)
-                grown += arena[H_LIVE] - live
             elif kind == GROUPS:
-                state[R_STEP], s = x, plan[o + groups.G_STATE]
-                arena = words_at(state[s + groups.B_ARENA], state[s + groups.B_WORDS])
-                live = arena[H_LIVE]
                 found = _grouped(plan, o, dictionary, memory, state, grown)
-                grown += arena[H_LIVE] - live
             else:
-                found = _ran(plan, dictionary, memory, state, slots, x)
+                found = _counted(plan, o, memory, state, grown)
+            grown += arena[H_LIVE] - live
+        else:
+            found = _ran(plan, dictionary, memory, state, slots, x)
     if found == group.DONE:
+        _show(plan, state)
         _tally(plan, memory, state)
     return found
 

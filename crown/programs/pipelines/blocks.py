@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from crown.expressions.kernels.evaluate import CODES, WORDS
+from crown.expressions.program import is_wide
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels import sources as of
 from crown.results.columns import Column, Fed
@@ -63,3 +65,8 @@ class Blocks:
             wide = fed.wide | {i for i, place in enumerate(fed.columns) if place in block.wide}
         self.count += 1
         return Block(self.count - 1, block.root, wide, block.weighs)
+
+
+def forms_of_types(types: Sequence[str]) -> list[int]:
+    """Returns the forms of stored columns of these types (see ``crown.expressions.kernels.evaluate``)."""
+    return [CODES if is_wide(type_) else WORDS for type_ in types]

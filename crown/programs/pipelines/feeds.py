@@ -1,4 +1,4 @@
-"""Operators of a program whose batch is one native call that make a block of another: feeds and nets."""
+"""Operators of a program whose batch is one native call that keep no state: feeds, nets and unions of blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from crown.expressions.kernels.evaluate import PAIRS, WORDS
 from crown.programs.kernels import feeds as kernels
-from crown.programs.kernels import nets
+from crown.programs.kernels import nets, unions
 from crown.programs.kernels import pipeline as run
 from crown.programs.pipelines.blocks import Block
 from crown.programs.pipelines.plan import Plan
@@ -82,4 +82,40 @@ class BlockNet:
         """Returns its words in a plan."""
         found = [0] * nets.NET
         found[nets.N_BLOCK], found[nets.N_MADE], found[nets.N_WIDTH] = self._block, self._made, self._width
+        return found
+
+
+class BlockUnion:
+    """Adds blocks of columns with these ``forms``, each with a factor of its weights, and makes ``made``."""
+
+    kind = run.UNION
+    registers = 0
+    room = 0  # words of the memory that a batch takes, besides those of its block
+
+    def __init__(self, terms: Sequence[tuple[Block, int]], made: Block, forms: Sequence[int]) -> None:
+        self._terms, self.made, self._forms, self.root = terms, made, forms, made.root
+
+    @property
+    def fixed(self) -> int:
+        """Returns how many words of the memory of a run it takes for any number of tuples."""
+        return int(unions.words_of_union(len(self._forms)))
+
+    @property
+    def each(self) -> int:
+        """Returns how many words of the memory of a run it takes for each tuple."""
+        return int(unions.words_of_tuple(len(self._forms)))
+
+    def begin(self, rows: list[int], words: memoryview) -> int:
+        """Notes how many rows of a batch its block has at most, in which roots have so many ``rows``. Returns how many
+        rows are netted."""
+        rows[self.made.root] = sum([rows[block.root] for block, _ in self._terms])
+        return 0
+
+    def words(self, plan: Plan) -> Sequence[int]:
+        """Returns its words in a plan, to which it adds what they point to."""
+        found = [0] * unions.UNION
+        found[unions.U_TERMS] = len(self._terms)
+        found[unions.U_TERM0] = plan.add([word for block, factor in self._terms for word in (block.number, factor)])
+        found[unions.U_MADE], found[unions.U_WIDTH] = self.made.number, len(self._forms)
+        found[unions.U_FORMS] = plan.add(self._forms)
         return found

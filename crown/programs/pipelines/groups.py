@@ -7,11 +7,9 @@ from sys import maxsize
 
 import numpy as np
 
-from crown.expressions.kernels.evaluate import CODES, WORDS
-from crown.expressions.program import is_wide
 from crown.programs.kernels import groups as kernels
 from crown.programs.kernels import pipeline as run
-from crown.programs.pipelines.blocks import Block
+from crown.programs.pipelines.blocks import Block, forms_of_types
 from crown.programs.pipelines.plan import Plan
 from crown.programs.wanted import Wanted
 from crown.stages.groups.batch import Batch, Operator
@@ -34,11 +32,13 @@ class Grouping:
 
     kind = run.GROUPS
     state_words = kernels.BATCH
+    each = fixed = 0  # words of the memory that its block takes, besides ``room``
 
     def __init__(
         self, stage: Groups, number: int, operator: Operator, read: Block, events: Block, made: Block, part: Part
     ) -> None:
         self.stage, self.number, self.made, self.part = stage, number, made, part
+        self.root = made.root
         self._operator, self._read, self._events = operator, read, events
         self._sums, self._columns = (int(operator.plan[at]) for at in (group_batch.P_SUMS, group_batch.P_COLUMNS))
         outputs = operator.outputs
@@ -58,11 +58,6 @@ class Grouping:
         return self._operator.scratch
 
     @property
-    def width(self) -> int:
-        """Returns how many columns its rows have."""
-        return self._columns
-
-    @property
     def pauses(self) -> bool:
         """Returns True if Python has to help with each batch."""
         pauses = int(self._operator.plan[group_batch.P_PAUSES])
@@ -76,7 +71,7 @@ class Grouping:
         found[kernels.G_MADE] = self.made.number
         found[kernels.G_PLAN], found[kernels.G_KEYS] = plan.add(operator.plan), plan.add(operator.keys)
         found[kernels.G_SUMS], found[kernels.G_CARRIED] = plan.add(operator.sums), plan.add(operator.carried)
-        found[kernels.G_FORMS] = plan.add([CODES if is_wide(of.type) else WORDS for of in self.stage.columns])
+        found[kernels.G_FORMS] = plan.add(forms_of_types([of.type for of in self.stage.columns]))
         if operator.outputs is not None:
             found[kernels.G_OUTPUTS] = plan.add(operator.outputs.plan)
             found[kernels.G_NAMED] = plan.name_texts(operator.outputs.program.named)

@@ -9,13 +9,11 @@ import numpy as np
 
 from crown.engine.kernels import publish
 from crown.engine.propagation import Entered
-from crown.expressions.kernels.evaluate import CODES, WORDS
-from crown.expressions.program import is_wide
 from crown.kernels.memory import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels import sources as of
 from crown.programs.kernels import tree
-from crown.programs.pipelines.blocks import Block
+from crown.programs.pipelines.blocks import Block, forms_of_types
 from crown.programs.pipelines.feeds import BlockFeed
 from crown.programs.pipelines.plan import Plan
 from crown.programs.wanted import ALL, Wanted
@@ -87,6 +85,7 @@ class Joining:
         self.stage = stage
         (self._core,) = stage.cores
         self.stored, self.number, self.part, self.rows, self.made = stored, number, part, rows, rows
+        self.root = rows.root
         self.delivers = delivers
         self._propagation = self._core.propagation
         self._places, self._reads = self._core.head.places, self._core.head.reads
@@ -135,12 +134,12 @@ class Joining:
     @property
     def each(self) -> int:
         """Returns how many words of the memory of a run a row takes that a stage reads."""
-        return len(self._reads) + self.rows.weighs
+        return 0 if self.delivers else len(self._reads) + self.rows.weighs
 
     @property
     def fixed(self) -> int:
         """Returns how many more words of the memory of a run are needed, if a stage reads the rows."""
-        return 2 * len(self._reads)
+        return 0 if self.delivers else 2 * len(self._reads)
 
     def begin(self, rows: list[int], words: memoryview) -> int:
         """Makes the core ready for a batch, of which nothing of its state changes, and in which roots have so many
@@ -216,4 +215,4 @@ def forms_of(stage: Join) -> list[int]:
     types = [column.type for column in stage.columns]
     if head.fed is not None:
         types = [plan.attributes[name].type for name in plan.free]
-    return [CODES if is_wide(type_) else WORDS for type_ in types]
+    return forms_of_types(types)

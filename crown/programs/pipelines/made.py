@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from crown.expressions.program import native
 from crown.ingest.batch import StoredInput
-from crown.programs.pipelines.blocks import Block, Blocks
-from crown.programs.pipelines.feeds import BlockFeed, BlockNet
+from crown.programs.pipelines.blocks import Block, Blocks, forms_of_types
+from crown.programs.pipelines.counts import Counting
+from crown.programs.pipelines.feeds import BlockFeed, BlockNet, BlockUnion
 from crown.programs.pipelines.groups import Grouping
 from crown.programs.pipelines.joins import Joining, Take
-from crown.programs.pipelines.pipeline import Operator, Pipeline
+from crown.programs.pipelines.pipeline import Operator, Pipeline, Stateful
 from crown.programs.pipelines.sources import Source
 from crown.programs.preparer import BatchPreparer
 from crown.programs.runtime import ProgramRuntime
@@ -18,6 +19,7 @@ from crown.results.columns import Fed
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
 from crown.stages.linear import Linear
+from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part
 from crown.stages.state.memory import OWN_PARTS, parts_of
 from crown.store.records import Records
@@ -52,7 +54,7 @@ class _Chain:
         self._first, self._later = list[Operator](), list[Operator]()
         self._linear = dict[int, int]()
 
-    def pipeline(self, records: Records) -> Pipeline:
+    def pipeline(self, records: Records | None) -> Pipeline:
         """Returns what runs the batches; ``records`` makes the messages of the last stage."""
         stages, memory = self._running.stages, self._running.memory
         for number, stage in enumerate(stages):
@@ -62,20 +64,24 @@ class _Chain:
                 self._add_join(stage, number, number == len(stages) - 1)
             elif isinstance(stage, Groups):
                 self._add_groups(stage, number)
+            elif isinstance(stage, Pointwise):
+                self._add_counts(stage, number)
             else:
-                raise _NotNative(f"stage {number} is neither linear nor a join nor groups")
-        shown: Records | None = records
-        if isinstance(last := stages[-1], Join):
-            head = last.cores[0].head
-            if head.records is None or last.stage.plan.consolidated:
-                shown = head.records
-        elif not isinstance(last, Groups):
-            raise _NotNative("the last stage is linear")
-        return Pipeline(self._sources, self._first, self._later, self._linear, self._blocks, memory.part(1), shown)
+                raise _NotNative(f"stage {number} is neither linear nor a join, groups or set operations")
+        shown, width, made = self._blocks.of.get(len(stages) - 1), len(stages[-1].columns), records
+        if shown is None:
+            joining = self._later[-1]
+            assert isinstance(joining, Joining), "only a join delivers its rows"
+            head, width = joining.stage.cores[0].head, joining.width
+            if head.records is None or joining.stage.stage.plan.consolidated:
+                made = head.records
+        return Pipeline(
+            self._sources, self._first, self._later, self._linear, self._blocks, memory.part(1), made, shown, width
+        )
 
     def _add(self, operator: Operator) -> None:
         """Adds an operator behind those that it reads."""
-        alone = not isinstance(operator, (Joining, Grouping)) and operator.root < len(self._sources)
+        alone = not isinstance(operator, Stateful) and operator.root < len(self._sources)
         (self._first if alone else self._later).append(operator)
 
     def _read(self, source: str | int) -> Block:
@@ -100,11 +106,48 @@ class _Chain:
         return self._running.memory.part(OWN_PARTS + sum(map(parts_of, self._running.plan.stages[:number])))
 
     def _add_linear(self, stage: Linear, number: int) -> None:
+        terms = [
+            (events, term.weight) for (_, events), term in zip(self._fed(stage, number), stage.stage.terms, strict=True)
+        ]
+        if not terms:
+            raise _NotNative(f"stage {number} has no rows")
+        made, factor = terms[0]
+        shown = stage.netted and number == len(self._running.stages) - 1  # columns that are shown lie together
+        if len(terms) > 1 or factor != 1 or shown:
+            made = self._united(terms, stage, number)
+        if not stage.netted:
+            made = self._net(made, len(stage.columns), number)
+        self._blocks.of[number] = made
+        self._linear[made.number] = number
+
+    def _add_counts(self, stage: Pointwise, number: int) -> None:
+        leaves = self._fed(stage, number)
+        terms = [(events, leaf.weight) for (_, events), leaf in zip(leaves, stage.stage.leaves, strict=True)]
+        events, factor = terms[0]
+        if len(terms) > 1 or factor != 1 or events.wide:
+            events = self._united(terms, stage, number)
+        changed, forms = self._blocks.root(), forms_of_types([column.type for column in stage.columns])
+        counting = Counting(stage, number, leaves, events, changed, forms, self._part(number))
+        self._add(counting)
+        if not stage.netted:
+            counting.made = self._net(changed, len(forms), number)
+        self._blocks.of[number] = counting.made
+
+    def _fed(self, stage: Linear | Pointwise, number: int) -> list[tuple[Block, Block]]:
+        """Adds the feeds of a stage; returns of each the block that it reads, and the one that it makes."""
         found = stage.fed()
         if isinstance(found, str):
             raise _NotNative(f"stage {number}: {found}")
-        made = self._blocks.of[number] = self._feed(self._read(key_of(stage.inputs[0])), found)
-        self._linear[made.number] = number
+        reads = [self._read(key_of(source)) for source in stage.inputs]
+        return [(read, self._feed(read, fed)) for read, fed in zip(reads, found, strict=True)]
+
+    def _united(self, terms: Sequence[tuple[Block, int]], stage: Linear | Pointwise, number: int) -> Block:
+        """Adds the union of blocks, each with a factor of its weights; returns the block that it makes."""
+        if any(block.wide for block, _ in terms):
+            raise _NotNative(f"stage {number} adds rows, and a decimal of more than 18 digits is computed")
+        made = self._blocks.root()
+        self._add(BlockUnion(terms, made, forms_of_types([column.type for column in stage.columns])))
+        return made
 
     def _add_join(self, stage: Join, number: int, last: bool) -> None:
         if len(stage.cores) > 1:

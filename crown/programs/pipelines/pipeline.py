@@ -1,6 +1,6 @@
 """Programs whose batch is one native call: relations, and operators that read them, and each other.
 
-    sources -> feeds -> base tables -> join cores, groups, feeds, nets -> message
+    sources -> feeds -> base tables -> join cores, groups, counts, feeds, nets, unions -> message
 
 The call is ``crown.programs.kernels.pipeline.run``. It takes record batches that are what their relations are declared
 as; any other batch goes the way of other programs, and so does the rest of a batch for which the call comes back early.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from sys import maxsize
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +21,9 @@ from crown.ingest.changes import Unscanned
 from crown.ingest.kernels.scan import EXPORTED
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels import sources as of
-from crown.programs.pipelines.blocks import Blocks
-from crown.programs.pipelines.feeds import BlockFeed, BlockNet
+from crown.programs.pipelines.blocks import Block, Blocks
+from crown.programs.pipelines.counts import Counting
+from crown.programs.pipelines.feeds import BlockFeed, BlockNet, BlockUnion
 from crown.programs.pipelines.groups import Grouping
 from crown.programs.pipelines.joins import Joining, Take
 from crown.programs.pipelines.plan import Plan
@@ -37,15 +39,17 @@ _KEPT = 1 << 18  # words of memory that stay from batch to batch
 _SMALL = 64  # rows of a message for which there is room before they are counted
 _NOTHING = np.empty(0, np.int64)
 
-Operator = BlockFeed | BlockNet | Take | Joining | Grouping
+Stateful = Joining | Grouping | Counting
+Operator = BlockFeed | BlockNet | BlockUnion | Take | Stateful
 
 
 class Pipeline:
     """Runs the batches of a program: its ``sources``, the operators that read these alone (``first``), and the others
     (``later``), each behind those that it reads.
 
-    ``linear``: the stages that some feeds are, by the number of the block. ``blocks``: how many there are. ``base``:
-    the part of the base tables. ``records`` makes the messages, None if the rows of a join are left to others.
+    ``linear``: the linear stages, by the number of the block. ``blocks``: how many there are. ``base``: the part of the
+    base tables. ``records`` makes the messages, None if the rows of a join are left to others. ``shown``: the block
+    whose rows are delivered, None if a join delivers its own; they have ``width`` columns.
     """
 
     def __init__(
@@ -57,29 +61,29 @@ class Pipeline:
         blocks: Blocks,
         base: Part,
         records: Records | None,
+        shown: Block | None,
+        width: int,
     ) -> None:
         self.sources, self.linear = sources, linear
         self._first, self._operators = len(first), [*first, *later]
-        stages = [one for one in later if isinstance(one, (Joining, Grouping))]
-        self._stages, self._inner, self._last = stages, stages[:-1], stages[-1]
+        self._stages = [one for one in later if isinstance(one, Stateful)]
+        self._rooted = [one for one in later if isinstance(one, BlockUnion | Stateful)]  # each makes a root
         self._base, self._records = base, records
+        self._shown, self._width = shown, width
         self._place = {source.name: number for number, source in enumerate(sources)}
         self._codes = any(source.coded for source in sources)
         gated = any(source.counted for source in sources)
-        self._before = [*([base] if gated else []), *(one.part for one in self._inner)]  # what takes memory before
+        *before, self._part = [base, *(one.part for one in self._stages)]  # the last one takes memory last
+        self._before = before if gated else before[1:]
         self._each = [*(source.each for source in sources), *[0] * (blocks.roots - len(sources))]
         self._fixed = sum(source.fixed for source in sources)
         for one in self._operators:
-            if isinstance(one, (BlockFeed, BlockNet, Take)):
-                self._each[one.root] += one.each
-                self._fixed += one.fixed
+            self._each[one.root] += one.each
+            self._fixed += one.fixed
         at = kernels.R_SOURCE0 + of.READ * blocks.count
-        for stage in stages:
+        for stage in self._stages:
             stage.place(at)
             at += stage.state_words
-            if isinstance(stage, Joining) and not stage.delivers:
-                self._each[stage.rows.root] += stage.each
-                self._fixed += stage.fixed
         self._plan, self._texts, self._scratch = _NOTHING, np.empty(0, np.uint8), 0
         self._exported = np.zeros(EXPORTED * len(sources), np.int64)
         self._address = self._exported.ctypes.data
@@ -95,8 +99,8 @@ class Pipeline:
     def most(self, wanted: Wanted) -> int:
         """Returns how many rows of a batch, at most, the call takes with the stages as they are, for what is
         ``wanted``."""
-        found = self._last.most(wanted)
-        for stage in self._inner:
+        found = maxsize
+        for stage in self._stages:
             found = min(found, stage.most(wanted))
         return found
 
@@ -113,9 +117,9 @@ class Pipeline:
         if not len(self._plan):
             self._planned()
         most, words = 0, self._fixed + self._scratch
-        for join_or_groups in self._stages:
-            most = max(most, join_or_groups.begin(rows, self._words))
-            words += join_or_groups.room
+        for rooted in self._rooted:
+            most = max(most, rooted.begin(rows, self._words))
+            words += rooted.room
         for number, n in enumerate(rows):
             words += each[number] * n
         most = max(most, *rows)
@@ -155,7 +159,7 @@ class Pipeline:
             )  # fmt: skip
             return True
 
-        self._last.part.run_until_done(work)
+        self._part.run_until_done(work)
         return int(found)
 
     def _planned(self) -> None:
@@ -166,7 +170,7 @@ class Pipeline:
         template, columns, row = native or (_NOTHING, _NOTHING, 0)
         head[kernels.P_TEMPLATE], head[kernels.P_COLUMNS] = plan.add(template), plan.add(columns)
         head[kernels.P_HEAD], head[kernels.P_LAST], head[kernels.P_ROW] = len(template), len(columns), row
-        head[kernels.P_WIDTH] = self._last.width
+        head[kernels.P_WIDTH], head[kernels.P_SHOWN] = self._width, -1 if self._shown is None else self._shown.number
         keyed = [one.keys for one in self._stages if isinstance(one, Grouping)]
         head[kernels.P_IDENTITY] = plan.add(np.arange(max([1, *(source.width for source in self.sources), *keyed])))
         head[kernels.P_SECRET] = SECRET
@@ -175,7 +179,7 @@ class Pipeline:
         head[kernels.P_STEPS], head[kernels.P_FIRST] = len(self._operators), self._first
         head[kernels.P_STEP0] = plan.add([word for one in self._operators for word in (one.kind, plan.write(one))])
         chosen = [source.chosen for source in self.sources if source.chosen is not None]
-        scratch = max([stage.scratch for stage in self._stages])
+        scratch = max([0, *(stage.scratch for stage in self._stages)])
         head[kernels.P_EVALUATION] = scratch
         head[kernels.P_CODES] = scratch = (
             scratch + SCRATCH + max([one.registers for one in [*chosen, *self._operators]])
@@ -221,10 +225,10 @@ class Pipeline:
         made = {
             one.number: one.made.net(one.stage.columns, self._memory, self._words, self._base.dictionary)
             for one in self._operators[:step]
-            if isinstance(one, (Joining, Grouping))
+            if isinstance(one, Stateful)
         }
         stopped = self._operators[step]
-        if isinstance(stopped, (Joining, Grouping)):
+        if isinstance(stopped, Stateful):
             stopped.hand_over(self._memory, self._words, asked)
         return replace(given, nets=nets, passed=True, made=made)
 
@@ -239,7 +243,7 @@ class Pipeline:
         """Returns the deltas of a batch that is done."""
         needed = self._words[kernels.R_NEEDED]
         if not needed:
-            n, at, width = self._words[kernels.R_DELTAS], self._words[kernels.R_OUT], self._last.width
+            n, at, width = self._words[kernels.R_DELTAS], self._words[kernels.R_OUT], self._width
             if not n:
                 return []
             assert self._records is not None, "else its rows are left to others"

@@ -148,9 +148,9 @@ class Groups(Stage):
     def operator(self) -> Operator | str:
         """Returns the stage as a kernel runs it, or why it cannot."""
         entry, (reader, *more) = self._entry, self._readers
-        if more or self._imported_sums is not None:
-            return "it reads several sources, or sums of other cells"
-        fed = reader.fed(entry.columns or []) if entry.columns is not None or reader.feed.weight != 1 else None
+        if more or self._imported_sums is not None or reader.feed.weight != 1:
+            return "it reads several sources, rows several times, or sums of other cells"
+        fed = None if entry.columns is None else reader.fed(entry.columns)
         if isinstance(fed, str):
             return fed
         if fed is not None and not fed.wide.isdisjoint(entry.key_rows.tolist()):
