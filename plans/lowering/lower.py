@@ -11,7 +11,7 @@ from plans.lowering.comparisons.bands import is_listed
 from plans.lowering.groups.expansion import grouping
 from plans.lowering.groups.narrowing import is_sum
 from plans.lowering.groups.payloads import summed
-from plans.lowering.groups.values import with_values
+from plans.lowering.groups.values import distinct_already, with_values
 from plans.lowering.joins.computed import has_computed_joins, with_columns_for_joins
 from plans.lowering.joins.cores import counting, feed, joined, plan_of, selection
 from plans.lowering.joins.existence import without_distinct
@@ -104,7 +104,7 @@ def _made(relation: Relation, stages: Stages) -> int:
     if isinstance(relation, Query):
         return _core(_with_sources(relation, stages), stages)
     if isinstance(relation, Group):
-        return stages.add(_group(relation, stages))
+        return stages.add(distinct_already(_group(relation, stages), stages))
     if isinstance(relation, Top):
         return stages.add(_top(relation, stages))
     if isinstance(relation, Over):

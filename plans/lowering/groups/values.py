@@ -14,9 +14,10 @@ from dataclasses import replace
 
 from plans.lowering.joins.cores import feed
 from plans.lowering.stages import Stages
-from plans.payloads.sums import ONCE
+from plans.payloads.sums import ONCE, ORDERED
 from plans.plan import Plan
-from plans.programs.stages import Aggregate, Feed, GroupStage, JoinStage
+from plans.programs.reads import each_once
+from plans.programs.stages import Aggregate, Feed, GroupStage, JoinStage, outputs_of
 from plans.queries.algebra import Group, Query
 from plans.search.counted.work import work
 
@@ -41,6 +42,26 @@ def with_values(group: Group, rows: Query, stages: Stages, grouped: Grouped) -> 
         return _noted(separate, f"{_named(valued)}: feeds of their own", several, single, stages)
     stages.forget(start)
     return _noted(grouped(group, rows), f"{_named(valued)}: from the feed of the sums", single, several, stages)
+
+
+def distinct_already(group: GroupStage, stages: Stages) -> GroupStage:
+    """Drops the DISTINCT of aggregates that read each value once.
+
+    The rows of the feed are distinct, and consist of the keys and of what the aggregate reads.
+    """
+    source = group.feed.source
+    if not isinstance(source, int) or not each_once(stages.made[source]) or group.feed.weight != 1:
+        return group
+    columns = {column.expr.value for column in group.feed.columns if column.expr.op == "col"}
+    if not columns >= {output.name for output in outputs_of(stages.made[source])}:
+        return group
+    names = {column.name for column in group.feed.columns}
+
+    def once(call: Aggregate) -> bool:
+        return call.distinct and call.function not in ORDERED and names <= {*group.keys, *call.read}
+
+    aggregates = tuple(replace(call, distinct=False) if once(call) else call for call in group.aggregates)
+    return replace(group, aggregates=aggregates)
 
 
 def _separate_feeds(
