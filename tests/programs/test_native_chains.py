@@ -111,6 +111,34 @@ QUERIES = {
         "SELECT name, seg, prio, mode, o.ok, SUM(big) AS s FROM c, o, l WHERE c.ck = o.ck AND o.ok = l.ok "
         "GROUP BY name, seg, prio, mode, o.ok"
     ),
+    "computed rows, each once": "SELECT DISTINCT YEAR(sent) AS y, mode, num > 2 AS b FROM l",
+    "rows of a join, each once": "SELECT DISTINCT seg, mode FROM c, o, l WHERE c.ck = o.ck AND o.ok = l.ok",
+    "different values of a join": (
+        "SELECT seg, COUNT(DISTINCT mode) AS n FROM c, o, l WHERE c.ck = o.ck AND o.ok = l.ok GROUP BY seg"
+    ),
+    "UNION ALL": "SELECT ok, prio FROM o WHERE day IS NOT NULL UNION ALL SELECT ok, mode FROM l WHERE num > 2",
+    "UNION ALL of computed rows": (
+        "SELECT ck * 2 AS a, seg FROM c UNION ALL SELECT big + 1, mode FROM l UNION ALL SELECT big + 1, mode FROM l"
+    ),
+    "groups of UNION ALL": (
+        "SELECT prio, COUNT(*) AS n, SUM(ok) AS s FROM (SELECT prio, ok FROM o UNION ALL SELECT mode, ok FROM l) u "
+        "GROUP BY prio"
+    ),
+    "UNION": "SELECT ok, prio FROM o UNION SELECT ok, mode FROM l",
+    "EXCEPT of groups": (
+        "SELECT ok, n FROM (SELECT ok, COUNT(*) AS n FROM l GROUP BY ok) g EXCEPT SELECT ok, ck FROM o"
+    ),
+    "a nest of set operations": (
+        "(SELECT ok, prio FROM o EXCEPT ALL SELECT ok, mode FROM l) UNION ALL "
+        "(SELECT ck, name FROM c INTERSECT SELECT ck, prio FROM o)"
+    ),
+    "groups of UNION of joins": (
+        "SELECT seg, COUNT(*) AS n FROM (SELECT seg, prio FROM c, o WHERE c.ck = o.ck UNION "
+        "SELECT mode, prio FROM o, l WHERE o.ok = l.ok) u GROUP BY seg"
+    ),
+    "rows of a join without a partner": (
+        "SELECT o.ok, prio, name FROM o, c WHERE o.ck = c.ck AND NOT EXISTS (SELECT 1 FROM l WHERE l.ok = o.ok)"
+    ),
     "one group, which HAVING hides": "SELECT SUM(big) - COUNT(*) AS s, COUNT(*) AS n FROM l HAVING COUNT(*) > 3",
 }
 NOT_OF_DUCKDB = {"numbers of two words", "computed columns of groups", "a share of a sum"}

@@ -39,6 +39,9 @@ Q12 = (
     "SELECT mode, SUM(CASE WHEN prio = 'tag 1' OR prio = 'tag 2' THEN 1 ELSE 0 END) AS high, COUNT(*) AS n FROM o, l "
     "WHERE o.ok = l.ok AND sent < got GROUP BY mode"
 )
+UNION = "SELECT ok, prio FROM o UNION SELECT ok, mode FROM l"
+SETS = "SELECT ok, prio FROM o UNION ALL (SELECT ok, mode FROM l WHERE n < 6 EXCEPT SELECT ok, prio FROM o)"
+SNB4 = "SELECT last, COUNT(DISTINCT m) AS n FROM person, message, knows WHERE p = creator AND two = p GROUP BY last"
 SNB = "SELECT p, first, last, m, one FROM person, message, knows WHERE p = creator AND two = p"
 
 
@@ -70,6 +73,11 @@ CALLS = (
     Subject("Q10", Q10, ALL, memory),
     Subject("Q12", Q12, ORDERS, memory),
     Subject("SNB Q1", SNB, _SNB, memory),
+    Subject("UNION", UNION, ORDERS, memory),
+    Subject("set operations", SETS, ORDERS, memory),
+    Subject("SNB Q4", SNB4, _SNB, memory),
+    Subject("set operations that raise", SETS, ORDERS, memory, on_missing="raise"),
+    Subject("mapped UNION", UNION, ORDERS, mapped),
     Subject("Q1 that trusts", Q1, LINES, memory, on_missing="trust"),
     Subject("Q3 that raises", Q3, ALL, memory, on_missing="raise"),
     Subject("Q10 that trusts", Q10, ALL, memory, on_missing="trust"),
