@@ -254,7 +254,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             )
         if analyze:
             return ANALYZED[format](report(self._engine, self._meter.last))
-        return FORMS[format](self._engine.plan, self._engine.wires, is_native)
+        return FORMS[format](self._engine.plan, self._engine.wires, is_native, self._engine.segments)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes plan and state to one file (replaced atomically). O(state)."""

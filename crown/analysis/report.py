@@ -85,7 +85,7 @@ def report(engine: Engine, last: LastBatch | None) -> Report:
 
 def path_of(engine: Engine) -> str:
     """Returns the way in which an engine applies a batch of a few rows."""
-    way = f"steps: {engine.split}" if engine.pipeline is None else "one native call"
+    way = "; ".join(engine.segments)
     if isinstance(engine, ProgramEngine):
         return way
     dealt = ", ".join(f"{name} by {column}" for name, column in engine.dealt.items())

@@ -41,7 +41,8 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
 
     ``create`` or ``attach`` makes one. ``result_schema``: the Arrow schema of the result; that of a bag has
     ``_weight``. ``delta_schema``: of the deltas, which are the result's columns and ``_weight``. ``pipeline``: what
-    runs a batch in one native call; None for a program that takes more, and ``split`` says why.
+    runs the first stages, or all, in one native call; None if it runs none. ``segments`` says how each part of the
+    stages runs, and why.
     """
 
     def __init__(
@@ -61,9 +62,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         self.columns = self.result.columns
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
         self.bag = self.result.bag
-        made = pipeline_of(self, self._preparer, self.result.records)
-        self.pipeline: Pipeline | None = None if isinstance(made, str) else made
-        self.split = made if isinstance(made, str) else ""
+        self.pipeline, self.segments = pipeline_of(self, self._preparer, self.result.records)
 
     @classmethod
     def create(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,12 +24,16 @@ from plans.show.wires import of_table
 WIDTH = 110
 
 
-def text(plan: Plan, wires: Wires | None = None, is_native: IsNative | None = None, *, cells: int | None = None) -> str:
+def text(
+    plan: Plan, wires: Wires | None = None, is_native: IsNative | None = None, segments: Sequence[str] = (), *,
+    cells: int | None = None,
+) -> str:  # fmt: skip
     """Returns the maintained views and their cost as text for a terminal. With `cells`, shows how rows are copied to
     HyperCube cells.
 
     `wires`: those of the engine that maintains the plan, by default those of an engine without options. `is_native`:
-    tells what the kernels of the engine evaluate; other expressions are listed.
+    tells what the kernels of the engine evaluate; other expressions are listed. `segments`: how the engine runs each
+    part of the stages.
     """
     program = program_of(plan)
     wires = wires or wiring(program)
@@ -45,6 +49,7 @@ def text(plan: Plan, wires: Wires | None = None, is_native: IsNative | None = No
         lines += field("filter", " AND ".join(f"({e})" if e.op == "or" else str(e) for e in plan.residual))
     found = [] if is_native is None else by_arrow(program.stages[0], is_native)
     lines += field("in Arrow", ", ".join(found)) if found else []
+    lines += batch_lines(segments)
     lines += field("deltas", deltas_line(plan))
     for note in plan.notes:
         lines += field("note", note)
@@ -83,6 +88,11 @@ def field(name: str, value: str) -> list[str]:
     """Returns a named line of EXPLAIN, wrapped."""
     wrapped = textwrap.wrap(value, WIDTH - 10, break_long_words=False, break_on_hyphens=False) or [""]
     return [f"{name:<9} {wrapped[0]}", *(" " * 10 + line for line in wrapped[1:])]
+
+
+def batch_lines(segments: Sequence[str]) -> list[str]:
+    """Returns a named line for each part of the stages, which says how an engine runs it."""
+    return [line for segment in segments for line in field("batch", segment)]
 
 
 def class_line(plan: Plan) -> str:

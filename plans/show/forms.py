@@ -24,4 +24,5 @@ FORMS: Mapping[str, Callable[..., str]] = {
     "svg": lambda program, *_: svg(program),
 }
 """Each function takes the program and the wires of the engine that maintains it, and optionally an `IsNative`, which
-tells what the engine evaluates itself. Drawings ignore the last two."""
+tells what the engine evaluates itself, and how the engine runs each part of the stages. Drawings ignore the last
+three."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from plans.expressions.sqltext import COMPARISONS, identifier
 from plans.payloads.payload import VALUE
@@ -45,16 +45,18 @@ _SIGNS = {
 
 
 def text(
-    program: Program, wires: Wires | None = None, is_native: IsNative | None = None, *, cells: int | None = None
-) -> str:
+    program: Program, wires: Wires | None = None, is_native: IsNative | None = None, segments: Sequence[str] = (), *,
+    cells: int | None = None,
+) -> str:  # fmt: skip
     """Returns the maintained views and their cost as text for a terminal. A program that is a plan is shown as a plan.
 
     `wires`: those of the engine that maintains the program, by default those of an engine without options. `is_native`:
-    tells what the kernels of the engine evaluate; other expressions are listed. With `cells`, shows the program in that
-    many cells; raises PlanError if it cannot be cut into them.
+    tells what the kernels of the engine evaluate; other expressions are listed. `segments`: how the engine runs each
+    part of the stages. With `cells`, shows the program in that many cells; raises PlanError if it cannot be cut into
+    them.
     """
     if program.plan is not None:
-        return explain.text(program.plan, wires, is_native, cells=cells)
+        return explain.text(program.plan, wires, is_native, segments, cells=cells)
     wires = wires or wiring(program)
     lines = explain.field("query", " ".join(program.query.split())) if program.results is None else []
     lines += explain.field("verdict", upkeep.verdict(program))
@@ -62,6 +64,7 @@ def text(
         lines += explain.field("table", of_table(table, wires))
     for name, value in facts(program, cells):
         lines += explain.field(name, value)
+    lines += explain.batch_lines(segments)
     for number, stage in enumerate(program.stages):
         if dropped(stage):
             continue
@@ -113,10 +116,14 @@ def to_json(program: Program) -> str:
     return json.dumps({**program.to_json(), "fingerprint": program.fingerprint, **cells}, indent=2) + "\n"
 
 
-def explained(program: Program, wires: Wires | None = None, is_native: IsNative | None = None) -> str:
-    """Returns `to_json` with an entry `explained`: the verdict, the cost of each stage, the wires, and the expressions
-    of each stage that Arrow evaluates. `Program.from_json` reads it."""
+def explained(
+    program: Program, wires: Wires | None = None, is_native: IsNative | None = None, segments: Sequence[str] = ()
+) -> str:
+    """Returns `to_json` with an entry `explained`: the verdict, the cost of each stage, the wires, how an engine runs
+    each part of the stages, and the expressions of each stage that Arrow evaluates. `Program.from_json` reads it."""
     told = {**upkeep.to_json(program), "wires": wires_to_json(program, wires or wiring(program))}
+    if segments:
+        told["batch"] = list(segments)
     if is_native is not None:
         told["by_arrow"] = [evaluated.by_arrow(stage, is_native) for stage in program.stages]
     shown = {**json.loads(to_json(program)), "explained": told}

@@ -63,7 +63,8 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
         (BAG, "one native call"),
         (
             "SELECT a, MIN(c) AS s FROM n JOIN m ON n.b = m.b GROUP BY a",
-            "steps: the groups have HAVING or columns without native form, or values in order",
+            "stages 0 to 1: one native call; "
+            "stage 2: steps: the groups have HAVING or columns without native form, or values in order",
         ),
         (
             "SELECT n.a, m.c FROM n LEFT JOIN m ON n.b = m.b",
@@ -75,7 +76,8 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
         ),
         (
             "SELECT a, COUNT(*) AS k FROM n GROUP BY a ORDER BY k LIMIT 3",
-            "steps: stage 1 is neither linear nor a join, groups or set operations",
+            "stage 0: one native call; "
+            "stage 1: steps: the stage is neither linear nor a join, groups or set operations",
         ),
     ],
 )
@@ -83,7 +85,9 @@ def test_how_a_batch_is_applied_is_said(query: str, path: str) -> None:
     whole = {"n": {"a": "int64", "b": "int64"}, "m": {"b": "int64", "c": "int64"}}
     view = crown.view(query, {"r": R, "s": S, **whole})
     assert analyzed(view)["path"] == path
-    assert f"batch     {path}" in view.explain(analyze=True)
+    assert f"batch {path}" in " ".join(view.explain(analyze=True).split())
+    assert all(f"batch {segment}" in " ".join(view.explain().split()) for segment in path.split("; "))
+    assert json.loads(view.explain(format="json"))["explained"]["batch"] == path.split("; ")
 
 
 def test_the_hottest_keys_are_those_with_most_rows_above() -> None:

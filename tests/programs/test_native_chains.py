@@ -139,6 +139,16 @@ QUERIES = {
     "rows of a join without a partner": (
         "SELECT o.ok, prio, name FROM o, c WHERE o.ck = c.ck AND NOT EXISTS (SELECT 1 FROM l WHERE l.ok = o.ok)"
     ),
+    "the first groups of a join": (
+        "SELECT mode, COUNT(*) AS n FROM o, l WHERE o.ok = l.ok GROUP BY mode ORDER BY n DESC, mode NULLS FIRST LIMIT 2"
+    ),
+    "least values of a join": "SELECT prio, MIN(big) AS lo, MAX(sent) AS hi FROM o, l WHERE o.ok = l.ok GROUP BY prio",
+    "numbers of groups": (
+        "SELECT ok, n, ROW_NUMBER() OVER (ORDER BY n, ok) AS r FROM (SELECT ok, COUNT(*) AS n FROM l GROUP BY ok) g"
+    ),
+    "groups of which some have no partner": (
+        "SELECT g.ok, n, prio FROM (SELECT ok, COUNT(*) AS n FROM l GROUP BY ok) g LEFT JOIN o ON g.ok = o.ok"
+    ),
     "one group, which HAVING hides": "SELECT SUM(big) - COUNT(*) AS s, COUNT(*) AS n FROM l HAVING COUNT(*) > 3",
 }
 NOT_OF_DUCKDB = {"numbers of two words", "computed columns of groups", "a share of a sum"}
@@ -217,7 +227,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
             apply(both, batch, number % 6 != 5)
     if kind not in NOT_OF_DUCKDB:
         both.is_duckdbs()
-    assert both.asked[group_batch.DONE] + both.asked[kernels.MESSAGE], both.asked
+    assert both.asked[group_batch.DONE] + both.asked[kernels.MESSAGE] + both.asked[kernels.SPLIT], both.asked
     apply(both, {table: changes for table, changes in both.database.everything(-1).items() if changes})
 
 

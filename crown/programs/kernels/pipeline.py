@@ -30,19 +30,21 @@ which has a word for where it is. How many texts expressions name, where two wor
 among the texts and its length, and where in the memory their codes are. How many operators there are, where two words
 of each are listed, its kind and its place in the plan, and how many of them read only relations: these come before the
 base tables count. Of the message its template, or 0 words of that, its columns and the words of these, the words that a
-row takes, the columns of what is delivered, and the block of it, or -1 if a join delivers it. The columns of this block
-lie one behind the other, and the weights behind them."""
+row takes, the columns of what is delivered, and the block of it, whose columns lie one behind the other and the weights
+behind them; ``-1`` if a join delivers it, ``NOTHING`` if other stages follow."""
+NOTHING = -2
 FEED, TAKE, CORE, NET, GROUPS, UNION, COUNTS = range(7)
 """Kinds of operators: see ``feeds``, ``tree``, ``nets``, ``groups``, ``unions`` and ``counts``."""
 R_NEEDED, R_DELTAS, R_OUT, R_ACROSS, R_STEP, R_FREE, R_SOURCE0 = range(7)
 """Words of a run: the words of the message; rows that are delivered, where in the memory they are, or behind the
 buffer of the last core, and how many words a column takes; the operator that runs; the first word of the memory that is
 free. Behind them those of each block, the sources first, and of the operators."""
-BAD, GATE, STUCK, MESSAGE, MANY, KEYS, LEFT, HELD = 20, 21, groups.STUCK, 23, 24, 25, tree.LEFT, tree.HELD
+BAD, GATE, STUCK, MESSAGE, MANY, KEYS, LEFT, HELD, SPLIT = 20, 21, groups.STUCK, 23, 24, 25, tree.LEFT, tree.HELD, 28
 """What ``run`` comes back with, besides what a group stage does: the batch is not what it is declared as, and nothing
 was done; the gate needs memory, or a delete did not find its row; a group without rows is not empty; all is done but
 the message, which needs more room, or has more rows than a record batch takes; a row has a NULL in a key, and the
-operator was not begun; a join core was left; all is done but what becomes of the rows in its buffer."""
+operator was not begun; a join core was left; all is done but what becomes of the rows in its buffer; all operators are
+done, and other stages follow."""
 ALL_DONE = (group.DONE, MESSAGE, MANY)
 MOST_ROWS = 1 << 16  # of a record batch
 
@@ -257,6 +259,9 @@ def _applied(batches, plan, texts, dictionary, octets, base, memory, bytes_of_me
             grown += arena[H_LIVE] - live
         else:
             found = _ran(plan, dictionary, memory, state, slots, x)
+    if found == group.DONE and plan[P_SHOWN] == NOTHING:
+        state[R_STEP] = plan[P_STEPS]
+        return SPLIT
     if found == group.DONE:
         _show(plan, state)
         _tally(plan, memory, state)

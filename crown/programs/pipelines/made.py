@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from crown.expressions.program import native
 from crown.ingest.batch import StoredInput
+from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines.blocks import Block, Blocks, forms_of_types
 from crown.programs.pipelines.counts import Counting
 from crown.programs.pipelines.feeds import BlockFeed, BlockNet, BlockUnion
@@ -20,7 +21,7 @@ from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
 from crown.stages.linear import Linear
 from crown.stages.pointwise import Pointwise
-from crown.stages.protocol import Part
+from crown.stages.protocol import Part, Stage
 from crown.stages.state.memory import OWN_PARTS, parts_of
 from crown.store.records import Records
 from plans.expressions.expr import Expr
@@ -31,12 +32,15 @@ class _NotNative(Exception):
     """A batch of the program takes more than one call."""
 
 
-def pipeline_of(running: ProgramRuntime, preparer: BatchPreparer, records: Records) -> Pipeline | str:
-    """Returns what runs the batches of a program in one call, or why they take more."""
+def pipeline_of(
+    running: ProgramRuntime, preparer: BatchPreparer, records: Records
+) -> tuple[Pipeline | None, tuple[str, ...]]:
+    """Returns what runs the first stages of a program in one call, None if not even one, and what is said of it: how
+    each part of the stages runs, and why."""
     try:
         return _Chain(running, preparer).pipeline(records)
     except _NotNative as why:
-        return str(why)
+        return None, (f"steps: {why}",)
 
 
 class _Chain:
@@ -54,30 +58,47 @@ class _Chain:
         self._first, self._later = list[Operator](), list[Operator]()
         self._linear = dict[int, int]()
 
-    def pipeline(self, records: Records | None) -> Pipeline:
-        """Returns what runs the batches; ``records`` makes the messages of the last stage."""
-        stages, memory = self._running.stages, self._running.memory
+    def pipeline(self, records: Records) -> tuple[Pipeline, tuple[str, ...]]:
+        """Returns what runs the batches, and what is said of it. ``records`` makes the messages of the last stage."""
+        stages = self._running.stages
         for number, stage in enumerate(stages):
-            if isinstance(stage, Linear):
-                self._add_linear(stage, number)
-            elif isinstance(stage, Join):
-                self._add_join(stage, number, number == len(stages) - 1)
-            elif isinstance(stage, Groups):
-                self._add_groups(stage, number)
-            elif isinstance(stage, Pointwise):
-                self._add_counts(stage, number)
-            else:
-                raise _NotNative(f"stage {number} is neither linear nor a join, groups or set operations")
-        shown, width, made = self._blocks.of.get(len(stages) - 1), len(stages[-1].columns), records
-        if shown is None:
-            joining = self._later[-1]
-            assert isinstance(joining, Joining), "only a join delivers its rows"
-            head, width = joining.stage.cores[0].head, joining.width
-            if head.records is None or joining.stage.stage.plan.consolidated:
-                made = head.records
+            before = len(self._first), len(self._later)
+            try:
+                self._add_stage(stage, number)
+            except _NotNative as why:
+                del self._first[before[0] :], self._later[before[1] :]
+                if not any(isinstance(one, Stateful) for one in self._later):
+                    raise _NotNative(f"{why} (stage {number})" if len(stages) > 1 else str(why)) from None
+                rest = f"{_numbered(number, len(stages))}: steps: {why}"
+                rest += f" (stage {number})" if number < len(stages) - 1 else ""
+                return self._made(None, kernels.NOTHING, 0), (f"{_numbered(0, number)}: one native call", rest)
+        shown = self._blocks.of.get(len(stages) - 1)
+        if shown is not None:
+            return self._made(records, shown.number, len(stages[-1].columns)), ("one native call",)
+        joining = self._later[-1]
+        assert isinstance(joining, Joining), "only a join delivers its rows"
+        head = joining.stage.cores[0].head
+        if head.records is None or joining.stage.stage.plan.consolidated:
+            return self._made(head.records, -1, joining.width), ("one native call",)
+        return self._made(records, -1, joining.width), ("one native call",)
+
+    def _made(self, records: Records | None, shown: int, width: int) -> Pipeline:
+        base = self._running.memory.part(1)
         return Pipeline(
-            self._sources, self._first, self._later, self._linear, self._blocks, memory.part(1), made, shown, width
+            self._sources, self._first, self._later, self._linear, self._blocks, base, records, shown, width
         )
+
+    def _add_stage(self, stage: Stage, number: int) -> None:
+        if isinstance(stage, Linear):
+            self._add_linear(stage, number)
+        elif isinstance(stage, Join):
+            self._add_join(stage, number, number == len(self._running.stages) - 1)
+        elif isinstance(stage, Groups):
+            self._add_groups(stage, number)
+        elif isinstance(stage, Pointwise):
+            self._add_counts(stage, number)
+        else:
+            raise _NotNative("the stage is neither linear nor a join, groups or set operations")
 
     def _add(self, operator: Operator) -> None:
         """Adds an operator behind those that it reads."""
@@ -93,10 +114,10 @@ class _Chain:
         self._add(BlockFeed(block, made, fed))
         return made
 
-    def _net(self, block: Block, width: int, number: int) -> Block:
+    def _net(self, block: Block, width: int) -> Block:
         """Adds a net; returns the block that it makes."""
         if block.wide:
-            raise _NotNative(f"the rows of stage {number} are netted, and a decimal of more than 18 digits is computed")
+            raise _NotNative("the rows are netted, and a decimal of more than 18 digits is computed")
         made = self._blocks.made_of(block)
         self._add(BlockNet(block, made, width))
         return made
@@ -106,45 +127,43 @@ class _Chain:
         return self._running.memory.part(OWN_PARTS + sum(map(parts_of, self._running.plan.stages[:number])))
 
     def _add_linear(self, stage: Linear, number: int) -> None:
-        terms = [
-            (events, term.weight) for (_, events), term in zip(self._fed(stage, number), stage.stage.terms, strict=True)
-        ]
+        terms = [(events, term.weight) for (_, events), term in zip(self._fed(stage), stage.stage.terms, strict=True)]
         if not terms:
-            raise _NotNative(f"stage {number} has no rows")
+            raise _NotNative("it has no rows")
         made, factor = terms[0]
         shown = stage.netted and number == len(self._running.stages) - 1  # columns that are shown lie together
         if len(terms) > 1 or factor != 1 or shown:
-            made = self._united(terms, stage, number)
+            made = self._united(terms, stage)
         if not stage.netted:
-            made = self._net(made, len(stage.columns), number)
+            made = self._net(made, len(stage.columns))
         self._blocks.of[number] = made
         self._linear[made.number] = number
 
     def _add_counts(self, stage: Pointwise, number: int) -> None:
-        leaves = self._fed(stage, number)
+        leaves = self._fed(stage)
         terms = [(events, leaf.weight) for (_, events), leaf in zip(leaves, stage.stage.leaves, strict=True)]
         events, factor = terms[0]
         if len(terms) > 1 or factor != 1 or events.wide:
-            events = self._united(terms, stage, number)
+            events = self._united(terms, stage)
         changed, forms = self._blocks.root(), forms_of_types([column.type for column in stage.columns])
         counting = Counting(stage, number, leaves, events, changed, forms, self._part(number))
         self._add(counting)
         if not stage.netted:
-            counting.made = self._net(changed, len(forms), number)
+            counting.made = self._net(changed, len(forms))
         self._blocks.of[number] = counting.made
 
-    def _fed(self, stage: Linear | Pointwise, number: int) -> list[tuple[Block, Block]]:
+    def _fed(self, stage: Linear | Pointwise) -> list[tuple[Block, Block]]:
         """Adds the feeds of a stage; returns of each the block that it reads, and the one that it makes."""
         found = stage.fed()
         if isinstance(found, str):
-            raise _NotNative(f"stage {number}: {found}")
+            raise _NotNative(found)
         reads = [self._read(key_of(source)) for source in stage.inputs]
         return [(read, self._feed(read, fed)) for read, fed in zip(reads, found, strict=True)]
 
-    def _united(self, terms: Sequence[tuple[Block, int]], stage: Linear | Pointwise, number: int) -> Block:
+    def _united(self, terms: Sequence[tuple[Block, int]], stage: Linear | Pointwise) -> Block:
         """Adds the union of blocks, each with a factor of its weights; returns the block that it makes."""
         if any(block.wide for block, _ in terms):
-            raise _NotNative(f"stage {number} adds rows, and a decimal of more than 18 digits is computed")
+            raise _NotNative("rows are added, and a decimal of more than 18 digits is computed")
         made = self._blocks.root()
         self._add(BlockUnion(terms, made, forms_of_types([column.type for column in stage.columns])))
         return made
@@ -163,12 +182,12 @@ class _Chain:
             return
         fed = stage.cores[0].head.fed
         if isinstance(fed, str):
-            raise _NotNative(f"stage {number}: {fed}")
+            raise _NotNative(fed)
         made = rows
         if fed is not None:
             made = self._feed(made, fed)
         if not stage.adds_up:
-            made = self._net(made, len(stage.columns), number)
+            made = self._net(made, len(stage.columns))
         joining.made = self._blocks.of[number] = made
 
     def _take(self, stage: Join, number: int) -> Take:
@@ -198,7 +217,7 @@ class _Chain:
     def _add_groups(self, stage: Groups, number: int) -> None:
         operator = stage.operator()
         if isinstance(operator, str):
-            raise _NotNative(f"stage {number}: {operator}")
+            raise _NotNative(operator)
         read = events = self._read(key_of(stage.inputs[0]))
         if operator.fed is not None:
             events = self._feed(read, operator.fed)
@@ -210,6 +229,11 @@ class _Chain:
             raise _NotNative("the groups have HAVING or columns without native form, or values in order")
         self._add(grouping)
         self._blocks.of[number] = made
+
+
+def _numbered(first: int, end: int) -> str:
+    """Returns the name of the stages from number ``first`` to before ``end``."""
+    return f"stage {first}" if end == first + 1 else f"stages {first} to {end - 1}"
 
 
 def _sources(running: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -> list[Source]:

@@ -21,7 +21,7 @@ from crown.ingest.changes import Unscanned
 from crown.ingest.kernels.scan import EXPORTED
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels import sources as of
-from crown.programs.pipelines.blocks import Block, Blocks
+from crown.programs.pipelines.blocks import Blocks
 from crown.programs.pipelines.counts import Counting
 from crown.programs.pipelines.feeds import BlockFeed, BlockNet, BlockUnion
 from crown.programs.pipelines.groups import Grouping
@@ -48,8 +48,9 @@ class Pipeline:
     (``later``), each behind those that it reads.
 
     ``linear``: the linear stages, by the number of the block. ``blocks``: how many there are. ``base``: the part of the
-    base tables. ``records`` makes the messages, None if the rows of a join are left to others. ``shown``: the block
-    whose rows are delivered, None if a join delivers its own; they have ``width`` columns.
+    base tables. ``records`` makes the messages, None if the rows of a join are left to others. ``shown``: the number of
+    the block whose rows are delivered, and what it is without one (see ``kernels.P_SHOWN``); they have ``width``
+    columns.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Pipeline:
         blocks: Blocks,
         base: Part,
         records: Records | None,
-        shown: Block | None,
+        shown: int,
         width: int,
     ) -> None:
         self.sources, self.linear = sources, linear
@@ -170,7 +171,7 @@ class Pipeline:
         template, columns, row = native or (_NOTHING, _NOTHING, 0)
         head[kernels.P_TEMPLATE], head[kernels.P_COLUMNS] = plan.add(template), plan.add(columns)
         head[kernels.P_HEAD], head[kernels.P_LAST], head[kernels.P_ROW] = len(template), len(columns), row
-        head[kernels.P_WIDTH], head[kernels.P_SHOWN] = self._width, -1 if self._shown is None else self._shown.number
+        head[kernels.P_WIDTH], head[kernels.P_SHOWN] = self._width, self._shown
         keyed = [one.keys for one in self._stages if isinstance(one, Grouping)]
         head[kernels.P_IDENTITY] = plan.add(np.arange(max([1, *(source.width for source in self.sources), *keyed])))
         head[kernels.P_SECRET] = SECRET
@@ -227,9 +228,9 @@ class Pipeline:
             for one in self._operators[:step]
             if isinstance(one, Stateful)
         }
-        stopped = self._operators[step]
-        if isinstance(stopped, Stateful):
-            stopped.hand_over(self._memory, self._words, asked)
+        for stopped in self._operators[step : step + 1]:
+            if isinstance(stopped, Stateful):
+                stopped.hand_over(self._memory, self._words, asked)
         return replace(given, nets=nets, passed=True, made=made)
 
     def tally(self, tallies: Tallies) -> None:
