@@ -3,7 +3,8 @@
 A value is a word, the code of its type; of a decimal with more than 18 digits two. A text that is written in a query
 is looked up when the program runs: one that is in no row has no code, and equals none. What is not listed here (texts,
 but for whether two are equal; most functions; casts that read, write or round doubles) has no native form: Arrow
-evaluates it (``plans.expressions.evaluate``), and both give the same values.
+evaluates it (``plans.expressions.evaluate``), and both give the same values. A condition or a whole number that depends
+on one text column alone is evaluated by Arrow once per text, and then looked up by its code (``crown.store.lookups``).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _ON_DECIMALS = {"add": D.ADD, "sub": D.SUB, "mul": D.MUL, "div": D.DIV, "mod": D
 _PARTS = {"year": E.YEAR, "month": E.MONTH, "day": E.DAY}
 _OF_DOUBLES, _OF_WIDE = E.EQUAL_DOUBLES - E.EQUAL, E.EQUAL_WIDE - E.EQUAL
 _ASKED = {"eq": E.EQUAL, "ne": E.EQUAL, "nseq": E.SAME}  # of two words; else which one is less
+_LOOKED_UP = ("bool", "int32", "int64")  # types of what is looked up by the code of a text
 _MOST_LISTED = 32  # values of IN: one instruction compares with one of them
 _POWER = 18  # the largest power of ten that is a word
 WIDE_NULL = (0, NULL)
@@ -53,13 +55,16 @@ class Program:
 
     ``reads``: the columns that are read, and whether they are wide decimals; ``types``: those of the outputs, and
     ``words``: how many words a row of them takes. ``plan``, ``register_words`` and ``named``, texts whose codes
-    are looked up, are what a kernel needs.
+    are looked up, and expressions whose values are, are what a kernel needs.
     """
 
-    def __init__(self, expressions: Sequence[Expr]) -> None:
+    def __init__(self, expressions: Sequence[Expr], looks_up: bool = True) -> None:
+        if looks_up:
+            expressions = [_with_lookups(expr) for expr in expressions]
         self._registers: dict[Any, int] = {}
         self._constants: list[int] = []
         self._texts: dict[str, int] = {}  # of comparisons, and their registers
+        self._lookups: dict[Expr, int] = {}
         self._steps: list[int] = []
         self._n = 0
         columns = {c.value: c.type for e in expressions for c in e.postorder() if c.op == "col"}
@@ -70,9 +75,9 @@ class Program:
         outputs = []
         for expr in expressions:
             outputs += [self._of(expr), int(is_wide(expr.type))]
-        registers = self._texts.values()
+        registers = [*self._texts.values(), *self._lookups.values()]
         head = [len(columns), len(self._constants) // 3, len(registers), len(self._steps) // E.STEP, len(expressions)]
-        self.named = [text.encode() for text in self._texts]
+        self.named: list[bytes | Expr] = [*(text.encode() for text in self._texts), *self._lookups]
         self._written = encoded(list(self._texts))
         self.plan = np.array([*head, *self._constants, *registers, *self._steps, *outputs], np.int64)
         self.words = sum(2 if is_wide(type_) else 1 for type_ in self.types)
@@ -86,7 +91,16 @@ class Program:
         if self._texts:
             codes = dictionary.intern(self._written, False)
             texts = np.where(codes == 0, E.UNKNOWN - np.arange(len(codes)), codes)
-        E.evaluate(dictionary.memory[0], self.plan, inputs, forms, pairs, texts, registers, scratch, out)
+        given = dictionary.memory[0], self.plan, inputs, forms, pairs
+        if not self._lookups:
+            E.evaluate(*given, texts, registers, scratch, out)
+            return out
+        with dictionary.lock:
+            asked = True
+            while asked:
+                dictionary.learn()
+                tables = [dictionary.lookup(expr).address for expr in self._lookups]
+                asked = E.evaluate(*given, np.array([*texts, *tables], np.int64), registers, scratch, out) > 0
         return out
 
     def _new(self) -> int:
@@ -143,6 +157,13 @@ class Program:
             step = [op, to, a, b, c, wide, *parameters]
             self._steps += step + [0] * (E.STEP - len(step))
         return self._registers[key]
+
+    def _looked_up(self, node: Expr, args: list[int]) -> int:
+        """Returns the register of what is looked up by the code of a text."""
+        key = ("lookup", node.value)
+        if key not in self._registers:
+            self._lookups[node.value] = self._registers[key] = self._new()
+        return self._step(E.LOOKUP, [args[0], self._registers[key]])
 
     # Numbers
     # ------------------------------------------------------------------------------------------------------------------
@@ -318,7 +339,39 @@ _NODES: Mapping[str, Callable[[Program, Expr, list[int]], int]] = {
     "in": Program._in,
     "case": Program._case,
     "coalesce": Program._coalesce,
+    "looked_up": Program._looked_up,
 }
+
+
+def _with_lookups(expr: Expr) -> Expr:
+    """Replaces the largest parts of an expression that are looked up."""
+    todo, done = [(expr, False)], list[Expr]()
+    while todo:
+        node, seen = todo.pop()
+        if seen:
+            cut = len(done) - len(node.args)
+            done[cut:] = [Expr(node.op, node.type, tuple(done[cut:]), node.value)]
+        elif _is_looked_up(node):
+            done.append(Expr("looked_up", node.type, (next(one for one in node.postorder() if one.op == "col"),), node))
+        elif node.args:
+            todo.append((node, True))
+            todo += [(arg, False) for arg in reversed(node.args)]
+        else:
+            done.append(node)
+    return done[0]
+
+
+def _is_looked_up(expr: Expr) -> bool:
+    """Returns True for what has no native form of its own, and depends on one text column alone."""
+    if expr.type not in _LOOKED_UP or len(expr.columns) != 1 or not expr.args or expr.functions:
+        return False
+    if any((one.op == "col" and one.type != "string") or one.body is not None for one in expr.postorder()):
+        return False
+    try:
+        Program((expr,), looks_up=False)
+    except _NotNative:
+        return True
+    return False
 
 
 def _is_text(expr: Expr) -> bool:

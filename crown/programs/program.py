@@ -155,7 +155,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         self._open()
         self._torn = self._in_call = True
         try:
-            asked = pipeline.run(wanted)
+            asked = pipeline.run(wanted, unscanned)
             if asked == kernels.BAD:
                 self._torn = False
                 self._end(changed=False)

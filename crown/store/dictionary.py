@@ -20,7 +20,9 @@ from crown.kernels.memory.arena import H_DICT_SWEPT, H_LIVE, T_COUNT
 from crown.store.arrow_buffers import Texts
 from crown.store.budget import Budget
 from crown.store.codec import of_bytes
+from crown.store.lookups import Lookup
 from crown.store.memory import SLACK, numbers
+from plans.expressions.expr import Expr
 
 Result = TypeVar("Result")
 _LEAST_GROWTH = 8192  # words of entries before a sweep
@@ -33,7 +35,8 @@ class Dictionary:
 
     ``memory``: the arena as words and as bytes, for kernels that compare values.
 
-    ``intern`` may be called from several threads. Kernels that enter values by themselves run under the ``lock``.
+    ``intern`` may be called from several threads. Kernels that enter values by themselves, or look codes up, run under
+    the ``lock``.
     """
 
     def __init__(self, arena: np.ndarray, table: int, budget: Budget) -> None:
@@ -44,6 +47,7 @@ class Dictionary:
         self._bytes = arena.view(np.uint8)
         self.memory = arena, self._bytes
         self.lock = threading.Lock()
+        self._lookups: dict[Expr, Lookup] = {}
 
     def __len__(self) -> int:
         return int(self._arena[self.table + T_COUNT])
@@ -90,6 +94,19 @@ class Dictionary:
         strings.decode(self._arena, self._bytes, codes, offsets, data)
         return of_bytes(codes != strings.NULL, offsets, data, kind)
 
+    def lookup(self, expr: Expr) -> Lookup:
+        """Returns what is known of an expression over one text column, by the codes of texts. Valid until the next
+        ``learn`` or sweep."""
+        found = self._lookups.get(expr)
+        if found is None:
+            found = self._lookups[expr] = Lookup(expr, self.extern)
+        return found
+
+    def learn(self) -> None:
+        """Decides the texts that kernels did not find in lookups. The caller holds the lock."""
+        for lookup in self._lookups.values():
+            lookup.learn()
+
     def mark_column(self, arena: np.ndarray, table: int, word: int) -> None:
         """Marks the values that word ``word`` of the records of a table references, for the next sweep. O(table)."""
         strings.mark(self._arena, arena, table, word)
@@ -100,6 +117,7 @@ class Dictionary:
 
     def sweep(self) -> int:
         """Frees every unmarked entry. Returns how many it freed. O(dictionary)."""
+        self._lookups.clear()  # a freed code may become that of another value
         entries = int(self._arena[self.table + T_COUNT])
         return int(strings.sweep(self._arena, self.table, np.empty(entries, np.int64)))
 

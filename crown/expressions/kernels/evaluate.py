@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from crown.expressions.kernels.decimals import decimal
 from crown.kernels.jit import device, kernel
+from crown.kernels.lookups import L_ASKED, looked_up, table_at
 from crown.kernels.memory.arena import ONE, ZERO
 from crown.kernels.memory.pointers import constants, words
 from crown.kernels.numbers.doubles import double_of, word_of
@@ -25,7 +26,7 @@ DECIMAL, NEGATE_WIDE, ABSOLUTE_WIDE = 17, 18, 19
 EQUAL, LESS, SAME, EQUAL_DOUBLES, LESS_DOUBLES, SAME_DOUBLES, EQUAL_WIDE, LESS_WIDE, SAME_WIDE = (
     20, 21, 22, 23, 24, 25, 26, 27, 28,
 )  # fmt: skip
-AND, OR, NOT, IS_NULL, IS_NULL_WIDE, SELECT, YEAR, MONTH, DAY = 29, 30, 31, 32, 33, 34, 35, 36, 37
+AND, OR, NOT, IS_NULL, IS_NULL_WIDE, SELECT, YEAR, MONTH, DAY, LOOKUP = 29, 30, 31, 32, 33, 34, 35, 36, 37, 38
 STEP = 13  # words of an instruction: what it does, its register, those of three operands, which are wide, parameters
 P_INPUTS, P_CONSTANTS, P_TEXTS, P_STEPS, P_OUTPUTS, P_HEAD = 0, 1, 2, 3, 4, 5
 BLOCK = 256  # rows
@@ -197,6 +198,10 @@ def _step(plan, at, registers, n, scratch):
     a, b, c, wide = plan[at + 2], plan[at + 3], plan[at + 4], plan[at + 5]
     if op == DECIMAL:
         _decimal(plan, at, registers, to, a, b, n, scratch)
+    elif op == LOOKUP:
+        table = table_at(registers[b])
+        for i in range(n):
+            registers[to + i] = looked_up(table, registers[a + i])
     elif ADD_SCALED <= op <= MUL_SCALED:
         for i in range(n):
             left, right = registers[a + i], registers[b + i]
@@ -263,17 +268,18 @@ def evaluate(arena, plan, inputs, forms, pairs, texts, registers, scratch, out):
     """Calls ``evaluated`` with these arrays; ``inputs`` int64[inputs, n]."""
     n = inputs.shape[1]
     arena, plan, inputs, forms, pairs = words(arena), constants(plan), words(inputs), constants(forms), words(pairs)
-    evaluated(arena, plan, inputs, n, forms, pairs, words(texts), words(registers), words(scratch), words(out))
+    return evaluated(arena, plan, inputs, n, forms, pairs, words(texts), words(registers), words(scratch), words(out))
 
 
 @device
 def evaluated(arena, plan, inputs, n, forms, pairs, texts, registers, scratch, out):
-    """Evaluates a program for ``n`` rows. O(rows * instructions).
+    """Evaluates a program for ``n`` rows. Returns how often a code was looked up that is not known yet. If there is one,
+    the outputs are void, and Python has to decide it (see ``crown.store.lookups``). O(rows * instructions).
 
     ``arena``: where the dictionary is, in which codes of wide decimals are looked up. Of each input ``forms`` has the
     form, and where it begins: in ``inputs``, or for PAIRS in ``pairs``. ``texts``: the codes of the texts that the
-    program names. ``registers`` and ``scratch``: room. ``out``: the outputs one after the other, of ``n`` words each,
-    or of 2n if it is wide: low and high by turns.
+    program names, then the addresses of its lookups. ``registers`` and ``scratch``: room. ``out``: the outputs one
+    after the other, of ``n`` words each, or of 2n if it is wide: low and high by turns.
     """
     given, fixed, named, steps, outputs = (
         plan[P_INPUTS],
@@ -315,3 +321,10 @@ def evaluated(arena, plan, inputs, n, forms, pairs, texts, registers, scratch, o
                     out[to + block + i] = registers[register + i]
                 to += n
             at += 2
+    asked, at = ZERO, first_step
+    for _ in range(steps if n > 0 else 0):
+        if plan[at] == LOOKUP:
+            table = table_at(registers[plan[at + 3]])
+            asked += table[L_ASKED]
+        at += STEP
+    return asked

@@ -68,7 +68,8 @@ def _moved(memory, forms, width, chosen, m, at):
 
 @device
 def fed(plan, f, dictionary, memory, scratch, texts, at, state, blocks):
-    """Makes the block of the feed at ``plan[f]``, from word ``at`` of the memory on; where that goes on.
+    """Makes the block of the feed at ``plan[f]``, from word ``at`` of the memory on. Returns where that goes on, or -1
+    if a text is looked up that is not known yet.
 
     ``scratch``: the first word of what expressions need; ``texts``: that of the codes of the texts that they name;
     ``blocks``: the first word of the state that is of blocks.
@@ -86,10 +87,12 @@ def fed(plan, f, dictionary, memory, scratch, texts, at, state, blocks):
             column = plan[reads + x]
             inputs[2 * x], inputs[2 * x + 1] = given[2 * column], given[2 * column + 1]
         out = at + 2 * program[P_INPUTS]
-        evaluated(
+        asked = evaluated(
             dictionary, program, memory, n, inputs, memory, beyond(memory, texts + plan[f + F_TEXT0]),
             beyond(memory, scratch + SCRATCH), beyond(memory, scratch), beyond(memory, out),
         )  # fmt: skip
+        if asked > 0:
+            return ZERO - 1
         at = out + plan[f + F_WORDS] * n
     for j in range(width):
         _set_form(forms, given, out, n, j, columns)

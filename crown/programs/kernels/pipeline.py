@@ -27,7 +27,8 @@ from crown.stages.kernels.groups import batch as group
 """Words of a plan. How many sources there are, and where the first is; the numbers 0, 1, 2, ...; the secret of nets.
 Where in the memory the sources begin, behind what is scratch: first that of nets and groups, then that of expressions,
 which has a word for where it is. How many texts expressions name, where two words of each are listed, its first byte
-among the texts and its length, and where in the memory their codes are. How many operators there are, where two words
+among the texts and its length, and where in the memory their codes are; of a lookup the length is -1, and its address
+is there. How many operators there are, where two words
 of each are listed, its kind and its place in the plan, and how many of them read only relations: these come before the
 base tables count. Of the message its template, or 0 words of that, its columns and the words of these, the words that a
 row takes, the columns of what is delivered, and the block of it, whose columns lie one behind the other and the weights
@@ -39,12 +40,15 @@ R_NEEDED, R_DELTAS, R_OUT, R_ACROSS, R_STEP, R_FREE, R_SOURCE0 = range(7)
 """Words of a run: the words of the message; rows that are delivered, where in the memory they are, or behind the
 buffer of the last core, and how many words a column takes; the operator that runs; the first word of the memory that is
 free. Behind them those of each block, the sources first, and of the operators."""
-BAD, GATE, STUCK, MESSAGE, MANY, KEYS, LEFT, HELD, SPLIT = 20, 21, groups.STUCK, 23, 24, 25, tree.LEFT, tree.HELD, 28
+BAD, GATE, STUCK, MESSAGE, MANY, KEYS, LEFT, HELD, SPLIT, ASKED = (
+    20, 21, groups.STUCK, 23, 24, 25, tree.LEFT, tree.HELD, 28, 29
+)  # fmt: skip
 """What ``run`` comes back with, besides what a group stage does: the batch is not what it is declared as, and nothing
 was done; the gate needs memory, or a delete did not find its row; a group without rows is not empty; all is done but
 the message, which needs more room, or has more rows than a record batch takes; a row has a NULL in a key, and the
 operator was not begun; a join core was left; all is done but what becomes of the rows in its buffer; all operators are
-done, and other stages follow."""
+done, and other stages follow; a text is looked up that is not known yet, and the operator was not begun, or number -1,
+the conditions of sources."""
 ALL_DONE = (group.DONE, MESSAGE, MANY)
 MOST_ROWS = 1 << 16  # of a record batch
 
@@ -54,8 +58,9 @@ def _name_texts(plan, texts, dictionary, octets, memory):
     """Writes the codes of the texts that expressions name. One that is in no row has a code that no other value has."""
     for x in range(plan[P_TEXTS]):
         start, length = plan[plan[P_TEXT0] + 2 * x], plan[plan[P_TEXT0] + 2 * x + 1]
-        code = code_of(dictionary, octets, of.DICTIONARY, texts, start, length)
-        memory[plan[P_CODES] + x] = code if code != 0 else UNKNOWN - x
+        if length >= 0:
+            code = code_of(dictionary, octets, of.DICTIONARY, texts, start, length)
+            memory[plan[P_CODES] + x] = code if code != 0 else UNKNOWN - x
 
 
 @device
@@ -67,12 +72,14 @@ def _fed(plan, f, dictionary, memory, at, state):
 @device
 def _chosen(plan, dictionary, memory, at, state):
     """Leaves out the rows of sources of which a condition that no scan has tested is not TRUE, from word ``at`` of the
-    memory on; where that goes on."""
+    memory on; where that goes on, or -1 as a feed."""
     for s in range(plan[P_SOURCES]):
         c, r = plan[P_SOURCE0] + of.SOURCE * s, R_SOURCE0 + of.READ * s
         if plan[c + of.C_CHOSEN] != 0:
             of.set_forms(memory, state, r, plan[c + of.C_WIDTH])
             at = _fed(plan, plan[c + of.C_CHOSEN], dictionary, memory, at, state)
+            if at < 0:
+                return at
             state[r + of.R_ROWS], state[r + of.R_CODES] = state[r + of.R_EVENTS], memory[state[r + of.R_FORMS] + 1]
     return at
 
@@ -85,6 +92,8 @@ def _ran(plan, dictionary, memory, state, slots, x):
     found = ZERO + group.DONE
     if kind == FEED:
         at = _fed(plan, o, dictionary, memory, at, state)
+        if at < 0:
+            return ASKED
     elif kind == TAKE:
         at = tree.take(plan, o, plan[P_SECRET], memory, at, state, R_SOURCE0, slots)
         if tree.lacks_key(plan, o, memory, state, R_SOURCE0):
@@ -235,7 +244,11 @@ def _applied(batches, plan, texts, dictionary, octets, base, memory, bytes_of_me
     if at < 0:
         return BAD
     _name_texts(plan, texts, dictionary, octets, memory)
-    state[R_FREE] = _chosen(plan, dictionary, memory, at, state)
+    at = _chosen(plan, dictionary, memory, at, state)
+    if at < 0:
+        state[R_STEP] = -1
+        return ASKED
+    state[R_FREE] = at
     known = dictionary[H_LIVE] - known
     live = base[H_LIVE]
     base[H_BUDGET] -= known

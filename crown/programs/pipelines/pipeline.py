@@ -34,6 +34,7 @@ from crown.stages.protocol import Part
 from crown.store.memory import numbers
 from crown.store.records import Records
 from crown.store.zset import SECRET, Zset
+from plans.expressions.expr import Expr
 
 _KEPT = 1 << 18  # words of memory that stay from batch to batch
 _SMALL = 64  # rows of a message for which there is room before they are counted
@@ -93,6 +94,7 @@ class Pipeline:
         self._memory, self._octets, self._slots = _NOTHING, _NOTHING.view(np.uint8), np.empty(0, np.int32)
         self._message = _NO_MESSAGE
         self._small = 0
+        self._lookups = dict[int, Expr]()  # by words of the memory, which has their addresses in a run
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -134,8 +136,26 @@ class Pipeline:
         for one in given:
             one.batch._export_to_c(self._address + 8 * EXPORTED * self._place[one.name])
 
-    def run(self, wanted: Wanted) -> int:
-        """Applies the batch; returns ``DONE``, or where it stopped. Raises UnusableStateError if an arena is full."""
+    def run(self, wanted: Wanted, given: Sequence[Unscanned]) -> int:
+        """Applies the batch; returns ``DONE``, or where it stopped. Raises UnusableStateError if an arena is full.
+
+        A batch that has changed nothing yet is applied again when all of its texts are known.
+        """
+        asked = self._ran(wanted)
+        while asked == kernels.ASKED:
+            before, dictionary = self._words[kernels.R_STEP] < self._first, self._base.dictionary
+            try:
+                with dictionary.lock:
+                    dictionary.learn()
+            except Exception:  # the steps raise it, where the batch can be taken back
+                return kernels.BAD if before else asked
+            if not before:
+                break
+            self.open(given)
+            asked = self._ran(wanted)
+        return asked
+
+    def _ran(self, wanted: Wanted) -> int:
         budget = self._base.budget
         if not budget.whole.fixed:
             for part in self._before:
@@ -154,6 +174,8 @@ class Pipeline:
         def work() -> bool:
             nonlocal found
             dictionary, octets = self._base.dictionary.memory
+            for place, expr in self._lookups.items():
+                self._memory[place] = self._base.dictionary.lookup(expr).address
             found = kernels.run(
                 address, wanted, self._plan, self._texts, dictionary, octets, self._base.arena, self._memory,
                 self._octets, self._state, self._slots, *self._message,
@@ -187,6 +209,7 @@ class Pipeline:
         )
         self._scratch = head[kernels.P_FIXED] = scratch + plan.named + (of.ENDS + of.TEXT_WORDS if self._codes else 0)
         self._plan, self._texts = plan.written()
+        self._lookups = {head[kernels.P_CODES] + number: expr for number, expr in plan.lookups.items()}
         self._small = len(template) + _SMALL * row + 2 * (len(columns) // 3) if len(template) else 0
 
     # What a run has made

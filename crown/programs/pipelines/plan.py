@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from crown.programs.kernels import pipeline as kernels
+from plans.expressions.expr import Expr
 
 
 class Written(Protocol):
@@ -27,6 +28,7 @@ class Plan:
         self._octets = bytearray()
         self._named = list[int]()
         self.places = dict[Written, int]()  # of parts that are written
+        self.lookups = dict[int, Expr]()  # by their numbers among the texts
 
     def add(self, words: Sequence[int] | np.ndarray) -> int:
         """Adds words; returns where they are."""
@@ -46,11 +48,16 @@ class Plan:
         self._octets += octets
         return at
 
-    def name_texts(self, texts: Sequence[bytes]) -> int:
-        """Adds texts whose codes are looked up in each call; returns the number of the first."""
+    def name_texts(self, texts: Sequence[bytes | Expr]) -> int:
+        """Adds texts whose codes are looked up in each call, and expressions whose tables are; returns the number of
+        the first."""
         first = self.named
         for text in texts:
-            self._named += [self.add_octets(text), len(text)]
+            if isinstance(text, Expr):
+                self.lookups[self.named] = text
+                self._named += [0, -1]
+            else:
+                self._named += [self.add_octets(text), len(text)]
         return first
 
     @property

@@ -29,7 +29,8 @@ def words_of_group(reads, words, columns):
 @device
 def compute(arena, dictionary, plan, width, handles, groups, rows, memory, at, texts, scratch, registers):
     """Computes the given columns of groups as they were and as they are, from word ``at`` of the memory on, and behind
-    them 1 for each row that is shown. Returns where they are, or -1 if a value has no code here.
+    them 1 for each row that is shown. Returns where they are, or -1 if a value has no code here, or a text is looked up
+    that is not known yet.
 
     ``width``: words of the sums of a group, which are ``rows``. ``texts``, ``scratch`` and ``registers``: see
     ``crown.expressions.kernels.evaluate``. The memory begins with scratch for quotients.
@@ -49,7 +50,9 @@ def compute(arena, dictionary, plan, width, handles, groups, rows, memory, at, t
         at += total
     wide = OUTPUTS + READ * reads
     program, out = beyond(plan, wide + plan[O_COLUMNS]), at
-    evaluated(dictionary, program, memory, total, forms, memory, texts, registers, scratch, beyond(memory, out))
+    asked = evaluated(dictionary, program, memory, total, forms, memory, texts, registers, scratch, beyond(memory, out))
+    if asked > 0:
+        return ZERO - 1
     at += plan[O_WORDS] * total
     given, source = at, out + plan[O_HAVING] * total
     for c in range(plan[O_COLUMNS]):

@@ -1,0 +1,57 @@
+"""What an expression over one text column makes of each text, by the code of the text: each is decided once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from crown.kernels import lookups as kernels
+from crown.store.codec import encode
+from plans.expressions.expr import Expr
+
+_FEWEST, _MOST = 1 << 10, 1 << 18  # slots; more than the most only if one batch needs them
+
+
+class Lookup:
+    """The table of an expression, for ``crown.kernels.lookups``; ``extern`` returns the texts of codes.
+
+    ``table``: the kernel writes the codes to it that it does not have; ``learn`` decides them.
+    """
+
+    def __init__(self, expr: Expr, extern: Callable[[np.ndarray, str], pa.Array]) -> None:
+        self._expr, self._extern = expr, extern
+        (self._column,) = expr.columns
+        self.table = _empty(_FEWEST)
+
+    @property
+    def address(self) -> int:
+        """Returns where the table is."""
+        return self.table.ctypes.data
+
+    def learn(self) -> None:
+        """Decides the codes that were asked for. The table may be another one then. O(new texts)."""
+        table = self.table
+        slots, new, asked = (int(table[word]) for word in (kernels.L_SLOTS, kernels.L_NEW, kernels.L_ASKED))
+        if not asked and not new:
+            return
+        if 2 * table[kernels.L_CODES] >= slots:  # some were not entered
+            self.table = _empty(2 * slots if slots < _MOST or 4 * new >= slots else slots)
+            return
+        at = kernels.L_HEAD + 2 * table[kernels.L_HEAD + 2 * slots :][:new]
+        self.table = _empty(slots)  # if the expression raises
+        texts = self._extern(table[at], "string")
+        table[at + 1] = encode(self._expr.evaluate({self._column: texts}, new), self._expr.type, _no_codes)
+        table[kernels.L_NEW] = table[kernels.L_ASKED] = 0
+        self.table = table
+
+
+def _empty(slots: int) -> np.ndarray:
+    table = np.zeros(int(kernels.words_of_table(slots)), np.int64)
+    table[kernels.L_SLOTS] = slots
+    return table
+
+
+def _no_codes(values: object, add: bool) -> np.ndarray:
+    raise AssertionError("what is looked up is no text")

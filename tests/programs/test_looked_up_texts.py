@@ -1,0 +1,92 @@
+"""Conditions and whole numbers that depend on one text: Arrow decides each text once, and kernels look it up by code."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from crown.errors import ChangeError
+from crown.programs.kernels import pipeline as kernels
+from crown.stages.kernels.groups import batch as group_batch
+from crown.store import lookups
+from tests.programs.stepwise import Changes, Stepwise
+from tests.programs.test_native_chains import TABLES
+
+JOINED = "SELECT mode LIKE '%7%' AS m, COUNT(*) AS n FROM o, l WHERE o.ok = l.ok GROUP BY 1"
+PLAIN = "SELECT LENGTH(mode) AS m, COUNT(*) AS n FROM l WHERE mode LIKE '%1%' OR mode IS NULL GROUP BY 1"
+ORDERS: Changes = [((i, 1, None, "p"), 1) for i in range(10_000)]
+
+
+def lines(texts: list[str | None]) -> Changes:
+    """Returns lines of orders with these texts."""
+    return [((i, 1, Decimal("2.50"), None, i, 1.0, text, None, None), 1) for i, text in enumerate(texts)]
+
+
+def removed(changes: Changes) -> Changes:
+    return [(row, -1) for row, _ in changes]
+
+
+def view(query: str) -> Stepwise:
+    both = Stepwise(query, TABLES)
+    both.apart |= {"dictionary", "live_bytes"}
+    return both
+
+
+@pytest.mark.parametrize("query", [PLAIN, JOINED])
+def test_more_texts_than_a_table_has_room_for(query: str) -> None:
+    both = view(query)
+    if query is JOINED:
+        both.apply({"o": ORDERS})
+    for length in (3, 20):
+        given = lines([None, *(f"{i:0{length}}" for i in range(3_000))])
+        both.apply({"l": given})
+        both.is_duckdbs()
+        both.apply({"l": removed(given[:2_000])})
+        both.apply({"l": removed(given[2_000:])})
+    assert both.asked[group_batch.DONE] + both.asked[kernels.MESSAGE] >= 3
+
+
+@pytest.mark.parametrize("query", [PLAIN, JOINED])
+def test_a_code_that_another_text_gets_is_decided_again(query: str) -> None:
+    both = view(query)
+    if query is JOINED:
+        both.apply({"o": ORDERS})
+    for first in (7_000_000, 1_000_000, 5_000_000):
+        given = lines([f"text number {first + i}" for i in range(0, 500, 3)])
+        both.apply({"l": given})
+        both.is_duckdbs()
+        both.apply({"l": removed(given)})
+        for one in (both.view, both.other):
+            assert one.compact() > 0
+
+
+def test_tables_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "_FEWEST", 1 << 6)
+    monkeypatch.setattr(lookups, "_MOST", 1 << 8)
+    both = view(PLAIN)
+    for batch in range(20):
+        given = lines([f"{batch}{i:03}" for i in range(60)])
+        both.apply({"l": given})
+        both.apply({"l": removed(given)})
+    found = [len(one.table) for one in both.view._engine.memory.dictionary._lookups.values()]
+    assert found
+    assert max(found) <= 3 << 8
+
+
+@pytest.mark.parametrize("query", [PLAIN, JOINED])
+def test_a_batch_whose_texts_cannot_be_decided_is_refused(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = view(query)
+    if query is JOINED:
+        both.apply({"o": ORDERS})
+    both.apply({"l": lines(["a1", "b"])})
+
+    def refused(*_: object) -> None:
+        raise ChangeError("a text is too difficult")
+
+    more = both.given({"l": [((50, 2, None, None, 1, 1.0, "c1", None, None), 1)]})
+    with monkeypatch.context() as patch:
+        patch.setattr(lookups, "encode", refused)
+        both.refused(more, ChangeError)
+    both.apply({"l": [((50, 2, None, None, 1, 1.0, "c1", None, None), 1)]})
+    both.is_duckdbs()
