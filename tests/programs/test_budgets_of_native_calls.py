@@ -29,8 +29,8 @@ QUERIES = {
     **{f"sums of a join: {name}": of for name, of in test_native_joined_groups.QUERIES.items()},
 }
 """Conditions on doubles and parts of texts are left out: no scan tests them, so a call stores texts of rows that they
-reject, and both views do not use the same memory. Numbers of two words are left out too: at the edge of a budget, one of both views
-rejects a batch that the other takes; the cause is not known."""
+reject, and both views do not use the same memory. Numbers of two words are left out too: at the edge of a budget, one
+of both views rejects a batch that the other takes; the cause is not known."""
 SHORT = (group_batch.BUDGET, kernels.BAD, kernels.GATE, kernels.LEFT)
 """What a call comes back with where there is no room for a group, a text, a row of a base table or of a join."""
 

@@ -1,4 +1,4 @@
-"""Conditions and whole numbers that depend on one text: Arrow decides each text once, and kernels look it up by code."""
+"""Conditions and whole numbers of one text: Arrow decides each text once, and kernels look it up by its code."""
 
 from __future__ import annotations
 

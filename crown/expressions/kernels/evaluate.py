@@ -273,8 +273,8 @@ def evaluate(arena, plan, inputs, forms, pairs, texts, registers, scratch, out):
 
 @device
 def evaluated(arena, plan, inputs, n, forms, pairs, texts, registers, scratch, out):
-    """Evaluates a program for ``n`` rows. Returns how often a code was looked up that is not known yet. If there is one,
-    the outputs are void, and Python has to decide it (see ``crown.store.lookups``). O(rows * instructions).
+    """Evaluates a program for ``n`` rows. Returns how often a code was looked up that is not known yet. If there is
+    one, the outputs are void, and Python has to decide it (see ``crown.store.lookups``). O(rows * instructions).
 
     ``arena``: where the dictionary is, in which codes of wide decimals are looked up. Of each input ``forms`` has the
     form, and where it begins: in ``inputs``, or for PAIRS in ``pairs``. ``texts``: the codes of the texts that the
