@@ -18,6 +18,7 @@ from crown.engine.kernels.groups import node_at
 from crown.ingest.batch import RelationChange
 from crown.ingest.masks import EVERY
 from crown.store.zset import Zset
+from plans.programs.stored_relations import Alias
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,40 @@ class Paddings:
     def __bool__(self) -> bool:
         return bool(self._own)
 
+    @property
+    def unfinished(self) -> Visit:
+        """Returns a visit in which a kernel does nothing but finish the group within which it was left."""
+        node, at = next(iter(self._own.items()))
+        return Visit(node, at, Zset(np.zeros((1, 1), np.int64), np.ones(1, np.int64)), EVERY, 0)
+
+    def before(self, aliases: Sequence[Alias]) -> Iterator[tuple[int, int, int]]:
+        """Yields the visits for inserted tuples of a relation before the insertions: number of the alias, padded node
+        and look-up."""
+        for bit, alias in enumerate(aliases):
+            if alias.node in self._own:
+                yield bit, alias.node, self._own[alias.node]
+
+    def after(self, aliases: Sequence[Alias]) -> Iterator[tuple[int, int, int]]:
+        """Yields the visits for tuples of a relation after the insertions: sign of the tuples, padded node and
+        look-up."""
+        for alias in aliases:
+            if alias.node in self._own:
+                yield -1, alias.node, self._own[alias.node]
+            for node, at in self._above.get(alias.node, ()):
+                yield 1, node, at
+
     def entered(self, changes: Sequence[RelationChange]) -> Iterator[Visit]:
         """Yields the visits for inserted tuples of padded relations."""
         for change in changes:
-            for bit, alias in enumerate(change.relation.aliases):
-                if alias.node in self._own:
-                    yield Visit(alias.node, self._own[alias.node], change.tuples(1), change.masks_of(1), bit)
+            for bit, node, at in self.before(change.relation.aliases):
+                yield Visit(node, at, change.tuples(1), change.masks_of(1), bit)
 
     def left(self, changes: Sequence[RelationChange], lost: Sequence[RelationChange]) -> Iterator[Visit]:
         """Yields the visits for deleted tuples of padded relations, for tuples inserted by ``lost`` changes, and for
         inserted rows above padded nodes."""
         for change in changes:
-            for alias in change.relation.aliases:
-                if alias.node in self._own:
-                    yield Visit(alias.node, self._own[alias.node], change.tuples(-1), EVERY, 0)
-                for node, at in self._above.get(alias.node, ()):
-                    yield Visit(node, at, change.tuples(1), EVERY, 0)
+            for sign, node, at in self.after(change.relation.aliases):
+                yield Visit(node, at, change.tuples(sign), EVERY, 0)
         for change in lost:
             for alias in change.relation.aliases:
                 if alias.node in self._own:

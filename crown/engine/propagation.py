@@ -12,13 +12,14 @@ stopped, and settles. An exception within a tuple, which only a full arena or a 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
 from inspect import GEN_SUSPENDED, getgeneratorstate
+from itertools import chain
 
 import numpy as np
 
 from crown.bags.protocol import BagBudgetError
 from crown.engine.buffers import Buffers
+from crown.engine.entered import PADDING, Entered
 from crown.engine.kernels import layout, publish, update
 from crown.engine.kernels import state as kernels
 from crown.engine.kernels.enumeration import enumerate as enumeration
@@ -38,22 +39,6 @@ from crown.store.zset import Zset
 
 _NONE_MISSING = np.zeros(0, np.int64)
 Blocks = Generator[Zset, None, None]
-
-
-@dataclass
-class Entered:
-    """The part of a batch that another kernel has applied with the scratch and the buffer of a propagation.
-
-    ``minus``: the number of deleted rows in the buffer, which come first. ``done``: applied tuples per sign and change.
-    ``missing``: per change, the copies that its deletes did not find. ``left``: None, or the sign and the change in
-    which the kernel returned with ``status``; ``PUBLISHING`` and 0 while publishing.
-    """
-
-    minus: int
-    done: dict[int, list[int]] = field(default_factory=lambda: {-1: [], 1: []})
-    missing: dict[int, np.ndarray] = field(default_factory=dict)
-    left: tuple[int, int] | None = None
-    status: int = update.DONE
 
 
 class Propagation:
@@ -78,8 +63,8 @@ class Propagation:
         self._flat = self.buffers = Buffers(compiled.columns(free), margin)
         weights = np.ones(self.buffers.out.shape[1], np.int64)
         self._weights = {1: weights, -1: -weights}  # for the tuples in a block; read-only
-        self._paddings = Paddings(compiled)
-        self._pads = bool(self._paddings)
+        self.paddings = Paddings(compiled)
+        self._pads = bool(self.paddings)
         self._changes: Sequence[RelationChange] = ()
         self._lost: Sequence[RelationChange] = ()  # changes of a batch that is undone
         self._done: dict[int, list[int]] = {}  # sign -> tuples applied, per change
@@ -96,9 +81,9 @@ class Propagation:
 
     @property
     def plain(self) -> bool:
-        """Returns True if the tree has only stored relations, no padded node, and no sums of doubles in results."""
+        """Returns True if the tree has only stored relations, and no sums of doubles in results."""
         payload = self._compiled.payload
-        return not self._pads and not self._bags and (payload is None or not payload.result.far)
+        return not self._bags and (payload is None or not payload.result.far)
 
     @property
     def loads(self) -> int:
@@ -203,8 +188,8 @@ class Propagation:
                         yield from self._through_bag(number, change.tuples(sign), sign)
                     else:
                         yield from self._through_tree(number, change, sign)
-            if self._pads:
-                yield from self._pad(sign)
+            if self._pads and (entered is None or entered.pads(sign)):
+                yield from self._pad(sign, entered is not None and entered.left == (sign, PADDING))
             if marks[layout.X_FILL] and self._ring is None:  # the value of a payload has its own sign
                 yield from self._handed(sign)
         if self._ring is not None:
@@ -225,11 +210,14 @@ class Propagation:
         self._marks[layout.X_FILL] = entered.minus
         return self.buffers.out[:, entered.minus : n].copy()
 
-    def _pad(self, sign: int) -> Blocks:
-        """Removes paddings from groups (``sign`` -1), or inserts them."""
+    def _pad(self, sign: int, left: bool) -> Blocks:
+        """Removes paddings from groups (``sign`` -1), or inserts them. ``left``: a kernel was left within a group."""
         marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
-        found = self._paddings
-        for visit in found.entered(self._changes) if sign < 0 else found.left(self._changes, self._lost):
+        found = self.paddings
+        visits = found.entered(self._changes) if sign < 0 else found.left(self._changes, self._lost)
+        if left:
+            yield from self._handed(sign)
+        for visit in chain([found.unfinished] if left else [], visits):
             if self._halted:
                 return
             (width, rows), status = visit.words(), update.FULL

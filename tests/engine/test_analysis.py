@@ -66,9 +66,10 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
             "stages 0 to 1: one native call; "
             "stage 2: steps: the groups have HAVING or columns without native form, or values in order",
         ),
+        ("SELECT n.a, m.c FROM n LEFT JOIN m ON n.b = m.b", "one native call"),
         (
-            "SELECT n.a, m.c FROM n LEFT JOIN m ON n.b = m.b",
-            "steps: the join has a bag, rows that it pads, or sums of doubles",
+            "SELECT x.a, y.a AS b, z.a AS c FROM n x, n y, n z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a",
+            "steps: the join has a bag, or sums of doubles",
         ),
         (
             "SELECT a, COUNT(*) AS k FROM n WHERE SQRT(b) > 1 GROUP BY a",

@@ -58,6 +58,12 @@ QUERIES = {
     "texts that are compared": (
         "SELECT k, y, z FROM u, w WHERE u.x = w.x AND (y = 'a text that is long' OR y IS NULL OR k > 5)", TEXTS,
     ),
+    "a left join": ("SELECT k, r.b, v, c, f, t FROM r LEFT JOIN s ON r.b = s.b AND c > 1", TABLES),
+    "two left joins": (
+        "SELECT a.k, a.v, s.c, c.d FROM r a LEFT JOIN s ON a.b = s.b LEFT JOIN r c ON s.c = c.v", TABLES,
+    ),
+    "a full join": ("SELECT k, v, c, t FROM r FULL JOIN s ON r.b = s.b", TABLES),
+    "rows without a partner": ("SELECT k, v FROM r LEFT JOIN s ON r.b = s.b WHERE c IS NULL", TABLES),
     "conditions over both": ("SELECT DISTINCT k, r.b, v, d, c, t FROM r, s WHERE r.b = s.b AND v < c", TABLES),
 }  # fmt: skip
 
@@ -163,6 +169,23 @@ def test_a_buffer_that_is_full_while_sums_are_published_is_handed_on(
         both.apply({"h": [((0,), weight), ((1,), 1)]}, consolidate=consolidate)
     both.apply({"g": [((1, 1), -1), ((7, 0), 1)], "h": [((0,), -1), ((1,), -4)]}, consolidate=consolidate)
     assert both.asked[kernels.LEFT] >= 5, both.asked
+    both.is_duckdbs()
+
+
+@pytest.mark.parametrize("columns", ["src, x, y", "x, COUNT(*) AS n, SUM(y) AS s"])
+def test_a_buffer_that_is_full_while_rows_are_padded_is_handed_on(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While paddings are removed, before rows of ``h`` come, and while they are inserted."""
+    small_buffers(monkeypatch)
+    by = " GROUP BY x" if "COUNT" in columns else ""
+    both = Stepwise(f"SELECT {columns} FROM g LEFT JOIN h ON dst = x{by}", {**EDGES, "h": {"x": "int64", "y": "int64"}})
+    both.apply({"g": [((i, i % 2), 1) for i in range(400)]})
+    for weight in (1, -1):
+        both.apply({"h": [((0, 5), weight)]})
+        both.apply({"h": [((0, 5), weight), ((1, 6), weight)], "g": [((7, 0), -weight), ((1_000, 1), weight)]})
+        both.apply({"h": [((0, 5), -weight)], "g": [((2_000, 1), 1), ((5, 1), -weight)]})
+    assert by or both.asked[kernels.LEFT] >= 5, both.asked
     both.is_duckdbs()
 
 

@@ -21,6 +21,7 @@ from crown.engine.kernels.layout import (
     X_MODE,
     X_PARENT,
 )
+from crown.engine.kernels.padding import batches
 from crown.engine.kernels.payloads.summed_leaves import summed
 from crown.engine.kernels.publish import PUBLISHING, publish
 from crown.engine.kernels.state import find_copies
@@ -41,12 +42,16 @@ from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_WEIGHTS
 aliases read it, and where the words are listed that count what they read, and what the feed leaves out; 1 if only sums
 of its rows are kept; its first word in the state, and that of its core."""
 (J_STATE, J_TAKES, J_TAKE0, J_TURNS, J_WORDS, J_DELIVERS, J_NETS, J_PLACES, J_WIDTH, J_READ, J_READS, J_MADE,
- J_SHOWN, CORE) = range(14)  # fmt: skip
+ J_SHOWN, J_PADS, J_PAD0, CORE) = range(16)  # fmt: skip
 """Words of a join core in the plan: its first word in the state; how many relations it stores, and where two lists of
 them are, in the order of deletions and in that of insertions; the words of what its rows weigh, or 0; 1 if its rows are
 delivered, and 1 if they are netted then, by which of their words, and how many these are. If a stage reads the rows:
 how many columns there are, where three words of each are: its word in the buffer, or -1, and then its only code, and
-the form; the block that they become, and that of the rows of the stage."""
+the form; the block that they become, and that of the rows of the stage. How often groups are visited that may be
+padded, and where the words ``V_WHEN`` ... of each visit are listed."""
+V_WHEN, V_TAKE, V_SIGN, V_NODE, V_AT, VISIT = range(6)
+"""Words of a visit: -1 before the insertions, 1 behind them; the stored relation whose tuples find the groups, and 1 if
+these are the tuples that come; the padded node, and the look-up."""
 K_EVENTS, K_GONE, K_ROWS, K_WEIGHTS, K_AMOUNTS, K_ABSENT, TAKEN = range(7)
 """Words of a stored relation in the state: tuples of its net, and of these that go, which come first; where in the
 memory they are, one after the other, the weights, those of what goes without their sign, and what of that was not
@@ -156,8 +161,32 @@ def _come(ctx, sums, rec, rows, weights, n, every, ring, out):
 
 
 @device
+def _padded(ctx, plan, j, memory, state, sign, ring, out):
+    """Deletes paddings before the insertions (``sign`` -1), or inserts them; ``DONE``, or ``FULL``."""
+    every = beyond(state, plan[j + J_STATE] + T_EVERY)
+    for x in range(plan[j + J_PADS]):
+        v = plan[j + J_PAD0] + VISIT * x
+        if plan[v + V_WHEN] == sign:
+            d = plan[v + V_TAKE]
+            of, width = plan[d + D_TAKEN], plan[plan[d + D_FEED] + F_WIDTH]
+            n, rows = state[of + K_GONE], state[of + K_ROWS]
+            if plan[v + V_SIGN] > 0:
+                n, rows = state[of + K_EVENTS] - n, rows + n * width
+            node, at, tuples = plan[v + V_NODE], plan[v + V_AT], beyond(memory, rows)
+            ctx.scratch[X_I] = 0
+            if sign < 0:
+                found = batches.taken(ctx, node, at, width, tuples, n, every, False, ZERO, ring, out)
+            else:
+                found = batches.given(ctx, node, at, width, tuples, n, ring, out)
+            if found != DONE:
+                return found
+    return DONE
+
+
+@device
 def _propagated(ctx, plan, j, memory, state, ring, out):
-    """Applies the nets of all stored relations; ``DONE``, or what the kernel came back with at which it is left.
+    """Applies the nets of all stored relations; ``DONE``, or what the kernel came back with at which it is left. The
+    turn of paddings is behind those of all relations.
 
     ``ring``: None, or 1 for a core with payloads.
     """
@@ -167,11 +196,12 @@ def _propagated(ctx, plan, j, memory, state, ring, out):
     scratch[X_I], scratch[X_FILL], scratch[X_EDGE], scratch[X_PARENT] = 0, 0, 0, 0
     state[t + T_MINUS], state[t + T_ABSENT], state[t + T_EVERY] = 0, 0, -1
     for sign in (-1, 1):
+        state[t + T_SIGN] = sign
         for turn in range(takes):
             d = plan[plan[j + J_TAKE0] + plan[plan[j + J_TURNS] + (turn if sign < 0 else takes + turn)]]
             of = plan[d + D_TAKEN]
             n, gone, rec, rows = state[of + K_EVENTS], state[of + K_GONE], plan[d + D_RECORD], state[of + K_ROWS]
-            state[t + T_SIGN], state[t + T_TURN] = sign, turn
+            state[t + T_TURN] = turn
             found = DONE
             if sign < 0 and gone > 0:
                 amounts, absent = beyond(memory, state[of + K_AMOUNTS]), beyond(memory, state[of + K_ABSENT])
@@ -188,6 +218,10 @@ def _propagated(ctx, plan, j, memory, state, ring, out):
             if found != DONE:
                 state[t + T_STATUS] = found
                 return found
+        found = _padded(ctx, plan, j, memory, state, sign, ring, out)
+        if found != DONE:
+            state[t + T_TURN], state[t + T_STATUS] = takes, found
+            return found
         if sign < 0:
             state[t + T_MINUS] = scratch[X_FILL]
     if ring is not None:

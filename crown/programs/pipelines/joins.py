@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
+from crown.engine.entered import PADDING, Entered
 from crown.engine.kernels import publish
-from crown.engine.propagation import Entered
 from crown.kernels.memory import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels import sources as of
@@ -174,6 +174,8 @@ class Joining:
         found[tree.J_TURNS] = plan.add([*self._turns[-1], *self._turns[1]])
         found[tree.J_TAKES] = len(self.stored)
         found[tree.J_TAKE0] = plan.add([plan.places[take] for take in self.stored])
+        visits = list(self._visits(plan))
+        found[tree.J_PADS], found[tree.J_PAD0] = len(visits), plan.add([word for visit in visits for word in visit])
         if not self.delivers:
             reads = [word for read, form in zip(self._reads, self._forms, strict=True) for word in (*read, form)]
             found[tree.J_READ], found[tree.J_READS] = len(self._reads), plan.add(reads)
@@ -185,6 +187,14 @@ class Joining:
             found[tree.J_PLACES] = plan.add(self._places)
         return found
 
+    def _visits(self, plan: Plan) -> Iterator[tuple[int, ...]]:
+        """Yields the words of the visits to groups that may be padded."""
+        found = self._propagation.paddings
+        for take, stored in zip(self.stored, self.stage.stored, strict=True):
+            place, aliases = plan.places[take], stored.stored.aliases
+            yield from ((-1, place, 1, node, at) for _, node, at in found.before(aliases))
+            yield from ((1, place, sign, node, at) for sign, node, at in found.after(aliases))
+
     def hand_over(self, memory: np.ndarray, words: Sequence[int], asked: int) -> None:
         """Has the core go on where the call has stopped."""
         at = self.at
@@ -192,6 +202,8 @@ class Joining:
         number, found = 0, Entered(words[at + tree.T_MINUS])
         if left == (publish.PUBLISHING, 0):
             found.left, found.status = left, words[at + tree.T_STATUS]
+        elif left is not None and left[1] == len(self.stored):
+            found.left, found.status = (left[0], PADDING), words[at + tree.T_STATUS]
         for place, take in enumerate(self.stored):
             here = take.at
             if not words[kernels.R_SOURCE0 + of.READ * take.feed.block + of.R_EVENTS]:

@@ -172,7 +172,7 @@ class _Chain:
         if len(stage.cores) > 1:
             raise _NotNative("threads= cuts the join into several cells")
         if not stage.plain:
-            raise _NotNative("the join has a bag, rows that it pads, or sums of doubles")
+            raise _NotNative("the join has a bag, or sums of doubles")
         stored = [self._take(stage, of) for of in range(len(stage.stored))]
         payload = stage.cores[0].state.compiled.payload
         rows = self._blocks.root(1 if payload is None else payload.result.words)

@@ -81,8 +81,13 @@ def take_padding(arena, halves, plan, scratch, node, at, width, rows, masks, bit
     scratch[X_CAPACITY] = out.shape[1]
     arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
     ctx = Context(arena, halves, plan, scratch)
-    rows, masks = words(rows), words(masks)
-    d = node_at(node)
+    return taken(ctx, node, at, width, words(rows), n, words(masks), every, bit, ring, out)
+
+
+@device
+def taken(ctx, node, at, width, rows, n, masks, every, bit, ring, out):
+    """Does what ``take_padding`` says for ``n`` tuples. ``every``: each has its own mask."""
+    scratch, d = ctx.scratch, node_at(node)
     while scratch[X_I] < n:
         i = scratch[X_I]
         if scratch[X_PHASE] == WALKING:
@@ -90,7 +95,7 @@ def take_padding(arena, halves, plan, scratch, node, at, width, rows, masks, bit
                 return FULL
             scratch[X_PHASE] = IDLE
         elif masks[i if every else 0] >> bit & 1:
-            ahead_by_key(ctx, at, plan[d + N_KEY], rows, i * width, n - i, width)
+            ahead_by_key(ctx, at, ctx.plan[d + N_KEY], rows, i * width, n - i, width)
             g = group_of(ctx, d, at, rows, i * width)
             if g != 0 and is_padded(ctx, d, g):
                 _begin(ctx, node, g, ZERO)
@@ -110,10 +115,14 @@ def give_padding(arena, halves, plan, scratch, node, at, width, rows, ring, out)
     n = rows.size // width
     scratch[X_CAPACITY] = out.shape[1]
     arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
-    ctx = Context(arena, halves, plan, scratch)
-    rows = words(rows)
-    d = node_at(node)
-    k = plan[d + N_KEY]
+    return given(Context(arena, halves, plan, scratch), node, at, width, words(rows), n, ring, out)
+
+
+@device
+def given(ctx, node, at, width, rows, n, ring, out):
+    """Does what ``give_padding`` says for ``n`` tuples."""
+    scratch, d = ctx.scratch, node_at(node)
+    k = ctx.plan[d + N_KEY]
     while scratch[X_I] < n:
         i = scratch[X_I]
         if scratch[X_PHASE] == WALKING:
@@ -123,7 +132,7 @@ def give_padding(arena, halves, plan, scratch, node, at, width, rows, ring, out)
         else:
             ahead_by_key(ctx, at, k, rows, i * width, n - i, width)
             g = group_of(ctx, d, at, rows, i * width)
-            if g != 0 and children_count(halves, g, k) == 0 and parents_count(halves, g, k) > 0:
+            if g != 0 and children_count(ctx.halves, g, k) == 0 and parents_count(ctx.halves, g, k) > 0:
                 _begin(ctx, node, g, NONE)
                 continue
         scratch[X_I] = i + 1

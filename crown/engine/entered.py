@@ -1,0 +1,33 @@
+"""The part of a batch that another kernel has applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from sys import maxsize
+
+import numpy as np
+
+from crown.engine.kernels import update
+
+PADDING = maxsize
+"""Stands for the number of a change in ``Entered.left``: the kernel returned while it removed or inserted paddings."""
+
+
+@dataclass
+class Entered:
+    """The part of a batch that another kernel has applied with the scratch and the buffer of a propagation.
+
+    ``minus``: the number of deleted rows in the buffer, which come first. ``done``: applied tuples per sign and change.
+    ``missing``: per change, the copies that its deletes did not find. ``left``: None, or the sign and the change in
+    which the kernel returned with ``status``; ``PUBLISHING`` and 0 while publishing.
+    """
+
+    minus: int
+    done: dict[int, list[int]] = field(default_factory=lambda: {-1: [], 1: []})
+    missing: dict[int, np.ndarray] = field(default_factory=dict)
+    left: tuple[int, int] | None = None
+    status: int = update.DONE
+
+    def pads(self, sign: int) -> bool:
+        """Returns True if paddings are still to be removed (``sign`` -1) or inserted."""
+        return self.left is not None and self.left <= (sign, PADDING)
