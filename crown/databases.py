@@ -13,7 +13,7 @@ import pyarrow as pa
 from crown.analysis import card
 from crown.changing import Changeable
 from crown.errors import CrownError
-from crown.expressions.program import is_native
+from crown.expressions.program import needs_no_arrow
 from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
@@ -314,7 +314,7 @@ class Database(
 
     def explain(self) -> str:
         """Returns the views and the stages that maintain them, as text."""
-        return text(self.program, self._engine.wires, is_native)
+        return text(self.program, self._engine.wires, needs_no_arrow)
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters of tables and stages, batches applied, and rows quarantined by this object."""

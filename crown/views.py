@@ -18,7 +18,7 @@ from crown.analysis.report import ANALYZED, report
 from crown.changing import Changeable
 from crown.engine.delivery import Delivery
 from crown.errors import AmplifiedWarning, CrownError, SnapshotError
-from crown.expressions.program import is_native
+from crown.expressions.program import needs_no_arrow
 from crown.guards.arguments import Size, file_of, flag_of
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
@@ -254,7 +254,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             )
         if analyze:
             return ANALYZED[format](report(self._engine, self._meter.last))
-        return FORMS[format](self._engine.plan, self._engine.wires, is_native, self._engine.segments)
+        return FORMS[format](self._engine.plan, self._engine.wires, needs_no_arrow, self._engine.segments)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes plan and state to one file (replaced atomically). O(state)."""

@@ -367,11 +367,7 @@ def _is_looked_up(expr: Expr) -> bool:
         return False
     if any((one.op == "col" and one.type != "string") or one.body is not None for one in expr.postorder()):
         return False
-    try:
-        Program((expr,), looks_up=False)
-    except _NotNative:
-        return True
-    return False
+    return not needs_no_arrow(expr)
 
 
 def _is_text(expr: Expr) -> bool:
@@ -404,6 +400,15 @@ def _no_codes(values: Any, add: bool) -> np.ndarray:
 def is_native(expr: Expr) -> bool:
     """Returns True if an expression has a native form."""
     return native((expr,)) is not None
+
+
+def needs_no_arrow(expr: Expr) -> bool:
+    """Returns True if an expression has a native form in which nothing is looked up that Arrow has evaluated."""
+    try:
+        Program((expr,), looks_up=False)
+    except _NotNative:
+        return False
+    return True
 
 
 @lru_cache(maxsize=1024)

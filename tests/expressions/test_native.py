@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crown.expressions.program import native
+from crown.expressions.program import native, needs_no_arrow
 from crown.results.columns import Column, Frame, Projection
 from crown.store.codec import NULL, decode, encode
 from crown.store.dictionary import Dictionary
@@ -103,7 +103,22 @@ def test_arithmetic_and_comparisons_of_numbers_have_native_forms() -> None:
     texts += ["CASE WHEN flag THEN dec ELSE dec2 END", "COALESCE(wide, wide2)", "CAST(big AS DECIMAL(38,4))", "-cent"]
     for text in texts:
         assert native((cases.expression(text),)) is not None, text
-    for text in ["str < str2", "UPPER(str)", "CAST(dbl AS STRING)", "SQRT(dbl)", "str < 'a'", "COALESCE(str, 'a')"]:
+    assert all(needs_no_arrow(cases.expression(text)) for text in texts)
+    for text in ["str < str2", "UPPER(str)", "CAST(dbl AS STRING)", "SQRT(dbl)", "COALESCE(str, 'a')"]:
+        assert native((cases.expression(text),)) is None, text
+
+
+def test_conditions_and_whole_numbers_of_one_text_have_native_forms() -> None:
+    for text in [
+        "str < 'a'",
+        "str LIKE '%a%'",
+        "LENGTH(str) + num",
+        "UPPER(str) = 'A' OR big > 2",
+        "LENGTH(str) IS NULL",
+    ]:
+        assert native((cases.expression(text),)) is not None, text
+        assert not needs_no_arrow(cases.expression(text))
+    for text in ["str LIKE str2", "CONCAT(str, 'a')", "LENGTH(CONCAT(str, str2)) > 1"]:
         assert native((cases.expression(text),)) is None, text
 
 

@@ -41,6 +41,12 @@ Q12 = (
 )
 UNION = "SELECT ok, prio FROM o UNION SELECT ok, mode FROM l"
 SETS = "SELECT ok, prio FROM o UNION ALL (SELECT ok, mode FROM l WHERE n < 6 EXCEPT SELECT ok, prio FROM o)"
+OUTER = "SELECT o.ok, prio, num, mode FROM o LEFT JOIN l ON o.ok = l.ok AND n < 6"
+COUNTED = "SELECT prio, COUNT(mode) AS m, SUM(n) AS s FROM o LEFT JOIN l ON o.ok = l.ok GROUP BY prio"
+Q14 = (
+    "SELECT prio LIKE 'tag%' AS t, SUM(CASE WHEN mode LIKE '%1' THEN n ELSE 0 END) AS p, SUM(LENGTH(mode)) AS s "
+    "FROM o, l WHERE o.ok = l.ok GROUP BY 1"
+)
 SNB4 = "SELECT last, COUNT(DISTINCT m) AS n FROM person, message, knows WHERE p = creator AND two = p GROUP BY last"
 SNB = "SELECT p, first, last, m, one FROM person, message, knows WHERE p = creator AND two = p"
 
@@ -74,6 +80,9 @@ CALLS = (
     Subject("Q12", Q12, ORDERS, memory),
     Subject("SNB Q1", SNB, _SNB, memory),
     Subject("UNION", UNION, ORDERS, memory),
+    Subject("a left join", OUTER, ORDERS, memory),
+    Subject("groups of a left join", COUNTED, ORDERS, memory),
+    Subject("Q14", Q14, ORDERS, memory),
     Subject("set operations", SETS, ORDERS, memory),
     Subject("SNB Q4", SNB4, _SNB, memory),
     Subject("set operations that raise", SETS, ORDERS, memory, on_missing="raise"),
