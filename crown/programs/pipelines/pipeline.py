@@ -141,31 +141,27 @@ class Pipeline:
 
         A batch that has changed nothing yet is applied again when all of its texts are known.
         """
-        asked = self._ran(wanted)
-        while asked == kernels.ASKED:
-            before, dictionary = self._words[kernels.R_STEP] < self._first, self._base.dictionary
-            try:
-                with dictionary.lock:
+        budget, dictionary = self._base.budget, self._base.dictionary
+        while True:
+            if not budget.whole.fixed:
+                for part in self._before:
+                    budget.allow(part.number)
+                if self._codes:
+                    budget.allow(0)
+            if not self._codes:
+                return self._called(self._address, wanted.deltas)
+            with dictionary.lock:
+                asked = self._called(self._address, wanted.deltas)
+                if asked != kernels.ASKED:
+                    return asked
+                before = self._words[kernels.R_STEP] < self._first
+                try:
                     dictionary.learn()
-            except Exception:  # the steps raise it, where the batch can be taken back
-                return kernels.BAD if before else asked
+                except Exception:  # the steps raise it, where the batch can be taken back
+                    return kernels.BAD if before else asked
             if not before:
-                break
+                return asked
             self.open(given)
-            asked = self._ran(wanted)
-        return asked
-
-    def _ran(self, wanted: Wanted) -> int:
-        budget = self._base.budget
-        if not budget.whole.fixed:
-            for part in self._before:
-                budget.allow(part.number)
-            if self._codes:
-                budget.allow(0)
-        if not self._codes:
-            return self._called(self._address, wanted.deltas)
-        with self._base.dictionary.lock:
-            return self._called(self._address, wanted.deltas)
 
     def _called(self, address: int, wanted: bool) -> int:
         """Calls the kernel, ``address`` 0 for the message alone. Raises UnusableStateError."""
