@@ -3,8 +3,8 @@
 A value is a word, the code of its type; of a decimal with more than 18 digits two. A text that is written in a query
 is looked up when the program runs: one that is in no row has no code, and equals none. What is not listed here (texts,
 but for whether two are equal; most functions; casts that read, write or round doubles) has no native form: Arrow
-evaluates it (``plans.expressions.evaluate``), and both give the same values. A condition or a whole number that depends
-on one text column alone is evaluated by Arrow once per text, and then looked up by its code (``crown.store.lookups``).
+evaluates it (``plans.expressions.evaluate``), and both give the same values. What depends on one text column alone is
+evaluated by Arrow once per text, and then looked up by the code of the text (``crown.store.lookups``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ _ON_DECIMALS = {"add": D.ADD, "sub": D.SUB, "mul": D.MUL, "div": D.DIV, "mod": D
 _PARTS = {"year": E.YEAR, "month": E.MONTH, "day": E.DAY}
 _OF_DOUBLES, _OF_WIDE = E.EQUAL_DOUBLES - E.EQUAL, E.EQUAL_WIDE - E.EQUAL
 _ASKED = {"eq": E.EQUAL, "ne": E.EQUAL, "nseq": E.SAME}  # of two words; else which one is less
-_LOOKED_UP = ("bool", "int32", "int64")  # types of what is looked up by the code of a text
 _MOST_LISTED = 32  # values of IN: one instruction compares with one of them
 _POWER = 18  # the largest power of ten that is a word
 WIDE_NULL = (0, NULL)
@@ -87,20 +86,19 @@ class Program:
         """Returns the outputs, one after the other: see ``crown.expressions.kernels.evaluate``. O(rows)."""
         out = np.empty(self.words * inputs.shape[1], np.int64)
         registers, scratch = np.empty(self.register_words, np.int64), np.empty(D.SCRATCH, np.int64)
-        texts = _NO_TEXTS
-        if self._texts:
-            codes = dictionary.intern(self._written, False)
-            texts = np.where(codes == 0, E.UNKNOWN - np.arange(len(codes)), codes)
         given = dictionary.memory[0], self.plan, inputs, forms, pairs
-        if not self._lookups:
-            E.evaluate(*given, texts, registers, scratch, out)
+        if not self.named:
+            E.evaluate(*given, _NO_TEXTS, registers, scratch, out)
             return out
         with dictionary.lock:
             asked = True
             while asked:
-                dictionary.learn()
+                dictionary.learn()  # which may enter a text that the program names
+                codes = dictionary.interned(self._written, False)
+                texts = np.where(codes == 0, E.UNKNOWN - np.arange(len(codes)), codes)
                 tables = [dictionary.lookup(expr).address for expr in self._lookups]
-                asked = E.evaluate(*given, np.array([*texts, *tables], np.int64), registers, scratch, out) > 0
+                named = np.array([*texts, *tables], np.int64) if tables else texts
+                asked = E.evaluate(*given, named, registers, scratch, out) > 0
         return out
 
     def _new(self) -> int:
@@ -362,8 +360,10 @@ def _with_lookups(expr: Expr) -> Expr:
 
 
 def _is_looked_up(expr: Expr) -> bool:
-    """Returns True for what has no native form of its own, and depends on one text column alone."""
-    if expr.type not in _LOOKED_UP or len(expr.columns) != 1 or not expr.args or expr.functions:
+    """Returns True for what has no native form of its own, depends on one text column alone, and is a word."""
+    if len(expr.columns) != 1 or not expr.args or expr.functions or expr.type == "null":
+        return False
+    if uses_dictionary(expr.type) and expr.type != "string":
         return False
     if any((one.op == "col" and one.type != "string") or one.body is not None for one in expr.postorder()):
         return False

@@ -67,10 +67,14 @@ class Dictionary:
         Unknown values are added, or get code 0. Raises MemoryBudgetError if there is no room for them. Some values have
         then been added, and the next sweep removes them. O(bytes).
         """
+        with self.lock:
+            return self.interned(texts, add)
+
+    def interned(self, texts: Texts, add: bool) -> np.ndarray:
+        """Does what ``intern`` does. The caller holds the lock."""
         codes = np.empty(texts.n, np.int64)
         if len(codes):
-            with self.lock:
-                self._encode(texts, codes, int(add))
+            self._encode(texts, codes, int(add))
         return codes
 
     def _encode(self, texts: Texts, codes: np.ndarray, add: int) -> None:
@@ -99,7 +103,7 @@ class Dictionary:
         ``learn`` or sweep."""
         found = self._lookups.get(expr)
         if found is None:
-            found = self._lookups[expr] = Lookup(expr, self.extern)
+            found = self._lookups[expr] = Lookup(expr, self.extern, self.interned)
         return found
 
     def learn(self) -> None:

@@ -7,21 +7,23 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from crown.errors import ChangeError
 from crown.kernels import lookups as kernels
-from crown.store.codec import encode
+from crown.store.codec import Intern, UnencodableError, encode
 from plans.expressions.expr import Expr
 
 _FEWEST, _MOST = 1 << 10, 1 << 18  # slots; more than the most only if one batch needs them
 
 
 class Lookup:
-    """The table of an expression, for ``crown.kernels.lookups``; ``extern`` returns the texts of codes.
+    """The table of an expression, for ``crown.kernels.lookups``.
 
-    ``table``: the kernel writes the codes to it that it does not have; ``learn`` decides them.
+    ``extern`` returns the texts of codes, and ``intern`` the codes of texts. ``table``: the kernel writes the codes to
+    it that it does not have; ``learn`` decides them.
     """
 
-    def __init__(self, expr: Expr, extern: Callable[[np.ndarray, str], pa.Array]) -> None:
-        self._expr, self._extern = expr, extern
+    def __init__(self, expr: Expr, extern: Callable[[np.ndarray, str], pa.Array], intern: Intern) -> None:
+        self._expr, self._extern, self._intern = expr, extern, intern
         (self._column,) = expr.columns
         self.table = _empty(_FEWEST)
 
@@ -31,7 +33,10 @@ class Lookup:
         return self.table.ctypes.data
 
     def learn(self) -> None:
-        """Decides the codes that were asked for. The table may be another one then. O(new texts)."""
+        """Decides the codes that were asked for. The table may be another one then. O(new texts).
+
+        Raises ChangeError for a value that has no code, and MemoryBudgetError if a text that is made has no room.
+        """
         table = self.table
         slots, new, asked = (int(table[word]) for word in (kernels.L_SLOTS, kernels.L_NEW, kernels.L_ASKED))
         if not asked and not new:
@@ -41,8 +46,11 @@ class Lookup:
             return
         at = kernels.L_HEAD + 2 * table[kernels.L_HEAD + 2 * slots :][:new]
         self.table = _empty(slots)  # if the expression raises
-        texts = self._extern(table[at], "string")
-        table[at + 1] = encode(self._expr.evaluate({self._column: texts}, new), self._expr.type, _no_codes)
+        values = self._expr.evaluate({self._column: self._extern(table[at], "string")}, new)
+        try:
+            table[at + 1] = encode(values, self._expr.type, self._intern)
+        except UnencodableError as error:
+            raise ChangeError(f"a computed column: {error.reason}") from None
         table[kernels.L_NEW] = table[kernels.L_ASKED] = 0
         self.table = table
 
@@ -51,7 +59,3 @@ def _empty(slots: int) -> np.ndarray:
     table = np.zeros(int(kernels.words_of_table(slots)), np.int64)
     table[kernels.L_SLOTS] = slots
     return table
-
-
-def _no_codes(values: object, add: bool) -> np.ndarray:
-    raise AssertionError("what is looked up is no text")

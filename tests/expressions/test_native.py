@@ -104,11 +104,11 @@ def test_arithmetic_and_comparisons_of_numbers_have_native_forms() -> None:
     for text in texts:
         assert native((cases.expression(text),)) is not None, text
     assert all(needs_no_arrow(cases.expression(text)) for text in texts)
-    for text in ["str < str2", "UPPER(str)", "CAST(dbl AS STRING)", "SQRT(dbl)", "COALESCE(str, 'a')"]:
+    for text in ["str < str2", "CAST(dbl AS STRING)", "SQRT(dbl)", "COALESCE(str, str2, 'a')"]:
         assert native((cases.expression(text),)) is None, text
 
 
-def test_conditions_and_whole_numbers_of_one_text_have_native_forms() -> None:
+def test_what_depends_on_one_text_has_a_native_form() -> None:
     for text in [
         "str < 'a'",
         "str LIKE '%a%'",
@@ -118,7 +118,7 @@ def test_conditions_and_whole_numbers_of_one_text_have_native_forms() -> None:
     ]:
         assert native((cases.expression(text),)) is not None, text
         assert not needs_no_arrow(cases.expression(text))
-    for text in ["str LIKE str2", "CONCAT(str, 'a')", "LENGTH(CONCAT(str, str2)) > 1"]:
+    for text in ["str LIKE str2", "CAST(str AS DECIMAL(38,2))", "LENGTH(CONCAT(str, str2)) > 1"]:
         assert native((cases.expression(text),)) is None, text
 
 

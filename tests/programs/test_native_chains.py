@@ -143,6 +143,14 @@ QUERIES = {
         "SELECT prio LIKE '1%' AS p, LENGTH(mode) AS m, SUM(CASE WHEN mode LIKE '%il' THEN big ELSE 0 END) AS s "
         "FROM o, l WHERE o.ok = l.ok GROUP BY 1, 2"
     ),
+    "texts that are made": (
+        "SELECT UPPER(mode) AS m, CASE WHEN prio LIKE '%p%' THEN 'with the letter p' ELSE LEFT(prio, 9) END AS p, "
+        "COUNT(*) AS n FROM o, l WHERE o.ok = l.ok AND LOWER(prio) <> UPPER(mode) GROUP BY 1, 2"
+    ),
+    "texts that a join stores of groups": (
+        "SELECT o.ok, g.mode, n FROM o, (SELECT mode, COUNT(*) AS n FROM l GROUP BY mode) g "
+        "WHERE o.prio = g.mode AND g.mode LIKE '%a%'"
+    ),
     "texts that sources have": (
         "SELECT num, COUNT(*) AS n FROM o, l WHERE o.ok = l.ok AND (mode LIKE '%il%' OR big > 50) "
         "AND SUBSTRING(prio, 1, 1) IN ('1', 'M', 's', 't') GROUP BY num"
@@ -163,6 +171,7 @@ QUERIES = {
     ),
     "one group, which HAVING hides": "SELECT SUM(big) - COUNT(*) AS s, COUNT(*) AS n FROM l HAVING COUNT(*) > 3",
 }
+NOT_SCANNED = ("texts that are made", "texts that sources have")
 NOT_OF_DUCKDB = {"numbers of two words", "computed columns of groups", "a share of a sum"}
 """DuckDB refuses to multiply the first; quotients of decimals are doubles there."""
 _TEXTS = (
@@ -230,7 +239,7 @@ def changes_of(both: Stepwise, table: str, random: Random, absent: bool, keys: i
 def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, kind: str, on_missing: str) -> None:
     random = Random(f"{seed} {kind} {on_missing}")
     both = Stepwise(QUERIES[kind], TABLES, on_missing=on_missing)
-    if " x " in QUERIES[kind] or kind == "texts that sources have":  # no scan tests these: texts of other rows stay
+    if " x " in QUERIES[kind] or kind in NOT_SCANNED:  # texts of rows that are left out stay until the next sweep
         both.apart |= {"dictionary", "live_bytes"}
     read = {table.name: len(TABLES[table.name]["key"]) for table in both.view._engine.plan.tables}
     for number in range(16):
@@ -340,7 +349,7 @@ def test_a_snapshot_goes_on_in_one_call(tmp_path: Any) -> None:
     ("query", "why"),
     [
         ("SELECT SUM(price) AS s FROM l, o WHERE l.ok = o.ok AND SQRT(x) > 2", "condition"),
-        ("SELECT UPPER(mode) AS m, COUNT(*) AS n FROM l GROUP BY 1", "UPPER(mode) has no native form"),
+        ("SELECT CONCAT(mode, num) AS m, COUNT(*) AS n FROM l GROUP BY 1", "has no native form"),
         ("SELECT mode, SUM(LENGTH(CONCAT(mode, CAST(num AS STRING)))) AS n FROM l GROUP BY 1", "LENGTH"),
     ],
 )

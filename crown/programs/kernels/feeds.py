@@ -16,12 +16,14 @@ from crown.kernels.memory.pointers import beyond
 from crown.kernels.strings import NULL
 from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_SUM, R_WEIGHTS, READ
 
-(F_BLOCK, F_MADE, F_WIDTH, F_COLUMNS, F_PROGRAM, F_READS, F_WORDS, F_CHOOSES, F_TEXT0, F_WEIGHS, FEED) = range(11)
+(F_BLOCK, F_MADE, F_WIDTH, F_COLUMNS, F_PROGRAM, F_READS, F_WORDS, F_CHOOSES, F_TEXT0, F_WEIGHS, F_HEAD, FEED) = range(
+    12
+)
 """Words of a feed in the plan: the block that it reads, and the one that it makes; how many columns it makes, and where
 two words of each are listed: its column in that block, or one less than minus the words of outputs that stand before
 it, and its form then; where the expression program is, or 0, the list of the columns that this reads, and the words of
 its outputs; 1 if the first of these says which tuples are chosen; the first of its texts; the words that a tuple
-weighs."""
+weighs; 1 if it makes the rows of the join core that is the operator before it."""
 
 
 @device

@@ -92,7 +92,12 @@ def _ran(plan, dictionary, memory, state, slots, x):
     found = ZERO + group.DONE
     if kind == FEED:
         at = _fed(plan, o, dictionary, memory, at, state)
-        if at < 0:
+        if plan[o + feeds.F_HEAD] == 1:
+            if at < 0:
+                state[R_STEP] = x - 1
+                return HELD
+            tree.settle(plan, plan[plan[P_STEP0] + 2 * x - 1], state, R_SOURCE0)
+        elif at < 0:
             return ASKED
     elif kind == TAKE:
         at = tree.take(plan, o, plan[P_SECRET], memory, at, state, R_SOURCE0, slots)
@@ -148,7 +153,8 @@ def _joined(plan, j, memory, state, slots, grown):
         if at < 0:
             return HELD
         state[R_FREE] = at
-    tree.settle(plan, j, state, R_SOURCE0)
+    if plan[j + tree.J_HEADED] == 0:
+        tree.settle(plan, j, state, R_SOURCE0)
     return group.DONE
 
 

@@ -42,13 +42,14 @@ from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_WEIGHTS
 aliases read it, and where the words are listed that count what they read, and what the feed leaves out; 1 if only sums
 of its rows are kept; its first word in the state, and that of its core."""
 (J_STATE, J_TAKES, J_TAKE0, J_TURNS, J_WORDS, J_DELIVERS, J_NETS, J_PLACES, J_WIDTH, J_READ, J_READS, J_MADE,
- J_SHOWN, J_PADS, J_PAD0, CORE) = range(16)  # fmt: skip
+ J_SHOWN, J_PADS, J_PAD0, J_HEADED, CORE) = range(17)  # fmt: skip
 """Words of a join core in the plan: its first word in the state; how many relations it stores, and where two lists of
 them are, in the order of deletions and in that of insertions; the words of what its rows weigh, or 0; 1 if its rows are
 delivered, and 1 if they are netted then, by which of their words, and how many these are. If a stage reads the rows:
 how many columns there are, where three words of each are: its word in the buffer, or -1, and then its only code, and
 the form; the block that they become, and that of the rows of the stage. How often groups are visited that may be
-padded, and where the words ``V_WHEN`` ... of each visit are listed."""
+padded, and where the words ``V_WHEN`` ... of each visit are listed. 1 if the next operator makes the rows of the
+stage, and then lets the batch stand."""
 V_WHEN, V_TAKE, V_SIGN, V_NODE, V_AT, VISIT = range(6)
 """Words of a visit: -1 before the insertions, 1 behind them; the stored relation whose tuples find the groups, and 1 if
 these are the tuples that come; the padded node, and the look-up."""

@@ -14,13 +14,16 @@ from crown.results.columns import Fed
 
 
 class BlockFeed:
-    """A feed that reads block ``read``, and makes ``made``, as ``fed`` says; ``root``: see ``Block``."""
+    """A feed that reads block ``read``, and makes ``made``, as ``fed`` says; ``root``: see ``Block``.
+
+    ``head``: it makes the rows of the join before it.
+    """
 
     kind = run.FEED
 
-    def __init__(self, read: Block, made: Block, fed: Fed) -> None:
+    def __init__(self, read: Block, made: Block, fed: Fed, head: bool = False) -> None:
         self.block, self.made, self.root, self.fed = read.number, made, read.root, fed
-        self._weighs = read.weighs
+        self._weighs, self._head = read.weighs, head
 
     @property
     def registers(self) -> int:
@@ -51,7 +54,7 @@ class BlockFeed:
             len(fed.columns),
         )
         found[kernels.F_COLUMNS] = plan.add([word for pair in zip(fed.columns, forms, strict=True) for word in pair])
-        found[kernels.F_WEIGHS] = self._weighs
+        found[kernels.F_WEIGHS], found[kernels.F_HEAD] = self._weighs, self._head
         if fed.program is not None:
             found[kernels.F_PROGRAM], found[kernels.F_READS] = plan.add(fed.program.plan), plan.add(fed.reads)
             found[kernels.F_WORDS], found[kernels.F_CHOOSES] = fed.program.words, fed.chooses

@@ -72,7 +72,8 @@ class Joining:
     stores.
 
     ``rows``: the block of the rows in its buffer, and ``made``: that of the rows of the stage, unless it ``delivers``
-    them. ``nets``: its rows are netted before they are delivered. ``at``: its first word in the state.
+    them. ``headed``: the operator behind it makes these. ``nets``: its rows are netted before they are delivered.
+    ``at``: its first word in the state.
     """
 
     kind = kernels.CORE
@@ -86,7 +87,7 @@ class Joining:
         (self._core,) = stage.cores
         self.stored, self.number, self.part, self.rows, self.made = stored, number, part, rows, rows
         self.root = rows.root
-        self.delivers = delivers
+        self.delivers, self.headed = delivers, False
         self._propagation = self._core.propagation
         self._places, self._reads = self._core.head.places, self._core.head.reads
         self._bag = not stage.stage.plan.consolidated
@@ -180,6 +181,7 @@ class Joining:
             reads = [word for read, form in zip(self._reads, self._forms, strict=True) for word in (*read, form)]
             found[tree.J_READ], found[tree.J_READS] = len(self._reads), plan.add(reads)
             found[tree.J_MADE], found[tree.J_SHOWN] = self.rows.number, self.made.number
+            found[tree.J_HEADED] = self.headed
             return found
         found[tree.J_DELIVERS] = 1
         if self._places is not None and self.nets:

@@ -108,10 +108,10 @@ class _Chain:
     def _read(self, source: str | int) -> Block:
         return self._blocks.of[source]
 
-    def _feed(self, block: Block, fed: Fed) -> Block:
+    def _feed(self, block: Block, fed: Fed, head: bool = False) -> Block:
         """Adds a feed; returns the block that it makes."""
         made = self._blocks.made_of(block, fed)
-        self._add(BlockFeed(block, made, fed))
+        self._add(BlockFeed(block, made, fed, head))
         return made
 
     def _net(self, block: Block, width: int) -> Block:
@@ -185,7 +185,7 @@ class _Chain:
             raise _NotNative(fed)
         made = rows
         if fed is not None:
-            made = self._feed(made, fed)
+            made, joining.headed = self._feed(made, fed, head=True), True
         if not stage.adds_up:
             made = self._net(made, len(stage.columns))
         joining.made = self._blocks.of[number] = made

@@ -154,12 +154,12 @@ class Pipeline:
                 asked = self._called(self._address, wanted.deltas)
                 if asked != kernels.ASKED:
                     return asked
-                before = self._words[kernels.R_STEP] < self._first
+                later = self._words[kernels.R_STEP] >= self._first
                 try:
                     dictionary.learn()
                 except Exception:  # the steps raise it, where the batch can be taken back
-                    return kernels.BAD if before else asked
-            if not before:
+                    return asked if later else kernels.BAD
+            if later:
                 return asked
             self.open(given)
 
