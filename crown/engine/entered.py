@@ -10,7 +10,7 @@ import numpy as np
 from crown.engine.kernels import update
 
 PADDING = maxsize
-"""Stands for the number of a change in ``Entered.left``: the kernel returned while it removed or inserted paddings."""
+"""Greater than the number of any change."""
 
 
 @dataclass
@@ -19,7 +19,8 @@ class Entered:
 
     ``minus``: the number of deleted rows in the buffer, which come first. ``done``: applied tuples per sign and change.
     ``missing``: per change, the copies that its deletes did not find. ``left``: None, or the sign and the change in
-    which the kernel returned with ``status``; ``PUBLISHING`` and 0 while publishing.
+    which the kernel returned with ``status``; ``PUBLISHING`` and 0 while publishing. The number is ``PADDING`` within
+    the paddings of a sign.
     """
 
     minus: int
