@@ -106,10 +106,10 @@ class Dictionary:
             found = self._lookups[expr] = Lookup(expr, self.extern, self.interned)
         return found
 
-    def learn(self) -> None:
-        """Decides the texts that kernels did not find in lookups. The caller holds the lock."""
-        for lookup in self._lookups.values():
-            lookup.learn()
+    def learn(self) -> int:
+        """Decides the texts that kernels did not find in lookups, and returns the most of one lookup. The caller holds
+        the lock."""
+        return max([lookup.learn() for lookup in self._lookups.values()], default=0)
 
     def mark_column(self, arena: np.ndarray, table: int, word: int) -> None:
         """Marks the values that word ``word`` of the records of a table references, for the next sweep. O(table)."""

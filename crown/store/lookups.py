@@ -12,7 +12,7 @@ from crown.kernels import lookups as kernels
 from crown.store.codec import Intern, UnencodableError, encode
 from plans.expressions.expr import Expr
 
-_FEWEST, _MOST = 1 << 10, 1 << 18  # slots; more than the most only if one batch needs them
+_FEWEST, _MOST = 1 << 10, 1 << 18  # slots; more only if one batch needs them
 
 
 class Lookup:
@@ -32,18 +32,20 @@ class Lookup:
         """Returns where the table is."""
         return self.table.ctypes.data
 
-    def learn(self) -> None:
-        """Decides the codes that were asked for. The table may be another one then. O(new texts).
+    def learn(self) -> int:
+        """Decides the codes that were asked for, and returns their number. If some had no room, the table is empty
+        then, and has room. O(new texts).
 
         Raises ChangeError for a value that has no code, and MemoryBudgetError if a text that is made has no room.
         """
         table = self.table
         slots, new, asked = (int(table[word]) for word in (kernels.L_SLOTS, kernels.L_NEW, kernels.L_ASKED))
-        if not asked and not new:
-            return
-        if 2 * table[kernels.L_CODES] >= slots:  # some were not entered
-            self.table = _empty(2 * slots if slots < _MOST or 4 * new >= slots else slots)
-            return
+        if not asked:
+            return 0
+        if 2 * table[kernels.L_CODES] >= slots:
+            slots = slots if slots >= _MOST else 2 * slots
+            self.table = _empty(max(slots, 1 << (2 * asked + 1).bit_length()))
+            return 0
         at = kernels.L_HEAD + 2 * table[kernels.L_HEAD + 2 * slots :][:new]
         self.table = _empty(slots)  # if the expression raises
         values = self._expr.evaluate({self._column: self._extern(table[at], "string")}, new)
@@ -53,6 +55,7 @@ class Lookup:
             raise ChangeError(f"a computed column: {error.reason}") from None
         table[kernels.L_NEW] = table[kernels.L_ASKED] = 0
         self.table = table
+        return new
 
 
 def _empty(slots: int) -> np.ndarray:

@@ -8,6 +8,7 @@ import pytest
 
 from crown.errors import ChangeError
 from crown.programs.kernels import pipeline as kernels
+from crown.programs.pipelines import pipeline
 from crown.stages.kernels.groups import batch as group_batch
 from crown.store import lookups
 from tests.programs.stepwise import Changes, Stepwise
@@ -89,4 +90,15 @@ def test_a_batch_whose_texts_cannot_be_decided_is_refused(query: str, monkeypatc
         patch.setattr(lookups, "encode", refused)
         both.refused(more, ChangeError)
     both.apply({"l": [((50, 2, None, None, 1, 1.0, "c1", None, None), 1)]})
+    both.is_duckdbs()
+
+
+def test_batches_of_new_texts_are_left_to_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These test texts before they store them. The call tries again later."""
+    monkeypatch.setattr(pipeline, "_PAUSE", 4)
+    both = view(PLAIN)
+    for batch in range(12):
+        given = lines([f"text {batch} {i} of a line" for i in range(20)])
+        both.apply({"l": [((row[0], batch, *row[2:]), 1) for row, _ in given]})
+    assert sum(both.asked.values()) == 4, both.asked
     both.is_duckdbs()

@@ -38,6 +38,8 @@ from plans.expressions.expr import Expr
 
 _KEPT = 1 << 18  # words of memory that stay from batch to batch
 _SMALL = 64  # rows of a message for which there is room before they are counted
+_UNKNOWN = 3  # batches most of whose texts are new until steps take over, which test texts before they store them
+_PAUSE = 100  # batches
 _NOTHING = np.empty(0, np.int64)
 
 Stateful = Joining | Grouping | Counting
@@ -95,6 +97,7 @@ class Pipeline:
         self._message = _NO_MESSAGE
         self._small = 0
         self._lookups = dict[int, Expr]()  # by words of the memory, which has their addresses in a run
+        self._unknown = self._pause = 0
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -102,6 +105,9 @@ class Pipeline:
     def most(self, wanted: Wanted) -> int:
         """Returns how many rows of a batch, at most, the call takes with the stages as they are, for what is
         ``wanted``."""
+        if self._pause:
+            self._pause -= 1
+            return 0
         found = maxsize
         for stage in self._stages:
             found = min(found, stage.most(wanted))
@@ -156,11 +162,15 @@ class Pipeline:
                     return asked
                 later = self._words[kernels.R_STEP] >= self._first
                 try:
-                    dictionary.learn()
+                    new = dictionary.learn()
                 except Exception:  # the steps raise it, where the batch can be taken back
                     return asked if later else kernels.BAD
             if later:
                 return asked
+            if self._words[kernels.R_STEP] < 0 and 2 * new > sum(one.batch.num_rows for one in given):
+                self._unknown += 1
+                if self._unknown >= _UNKNOWN:
+                    self._pause = _PAUSE
             self.open(given)
 
     def _called(self, address: int, wanted: bool) -> int:
