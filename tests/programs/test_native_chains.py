@@ -148,7 +148,7 @@ QUERIES = {
         "COUNT(*) AS n FROM o, l WHERE o.ok = l.ok AND LOWER(prio) <> UPPER(mode) GROUP BY 1, 2"
     ),
     "texts that a join stores of groups": (
-        "SELECT o.ok, g.mode, n FROM o, (SELECT mode, COUNT(*) AS n FROM l GROUP BY mode) g "
+        "SELECT o.ok, g.mode, n FROM o, (SELECT mode, SUM(big) AS n FROM l GROUP BY mode) g "
         "WHERE o.prio = g.mode AND g.mode LIKE '%a%'"
     ),
     "texts that sources have": (
@@ -171,9 +171,9 @@ QUERIES = {
     ),
     "one group, which HAVING hides": "SELECT SUM(big) - COUNT(*) AS s, COUNT(*) AS n FROM l HAVING COUNT(*) > 3",
 }
-NOT_SCANNED = ("texts that are made", "texts that sources have")
-NOT_OF_DUCKDB = {"numbers of two words", "computed columns of groups", "a share of a sum"}
-"""DuckDB refuses to multiply the first; quotients of decimals are doubles there."""
+NOT_SCANNED = ("texts that are made", "texts that a join stores of groups", "texts that sources have")
+NOT_OF_DUCKDB = {"numbers of two words", "computed columns of groups", "a share of a sum", "texts that are made"}
+"""DuckDB refuses to multiply the first; quotients of decimals are doubles there, and UPPER('ß') is not 'SS'."""
 _TEXTS = (
     "MAIL",
     "ship by rail",
@@ -226,7 +226,7 @@ def changes_of(both: Stepwise, table: str, random: Random, absent: bool, keys: i
     for key in random.sample(sorted(there), len(there) // 4):
         changes.append((there[key], -1))
     if absent and random.random() < 0.2:
-        changes.append(((*row_of(table, random)[:-1], None), -1))
+        changes.append(((99, *row_of(table, random)[1:-1], None), -1))  # whatever columns are read, it finds none
         if changes[-1][0] in both.database.rows[table]:
             changes.pop()
     random.shuffle(changes)

@@ -183,8 +183,8 @@ def test_a_buffer_that_is_full_while_rows_are_padded_is_handed_on(
     both.apply({"g": [((i, i % 2), 1) for i in range(400)]})
     for weight in (1, -1):
         both.apply({"h": [((0, 5), weight)]})
-        both.apply({"h": [((0, 5), weight), ((1, 6), weight)], "g": [((7, 0), -weight), ((1_000, 1), weight)]})
-        both.apply({"h": [((0, 5), -weight)], "g": [((2_000, 1), 1), ((5, 1), -weight)]})
+        both.apply({"h": [((0, 6), weight), ((1, 6), weight)], "g": [((8, 0), -weight), ((1_000, 1), weight)]})
+        both.apply({"g": [((2_000, 1), weight), ((5, 1), -weight)]})
     assert by or both.asked[kernels.LEFT] >= 5, both.asked
     both.is_duckdbs()
 
