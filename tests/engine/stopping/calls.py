@@ -41,7 +41,7 @@ Q12 = (
 )
 UNION = "SELECT ok, prio FROM o UNION SELECT ok, mode FROM l"
 SETS = "SELECT ok, prio FROM o UNION ALL (SELECT ok, mode FROM l WHERE n < 6 EXCEPT SELECT ok, prio FROM o)"
-OUTER = "SELECT o.ok, prio, num, mode FROM o LEFT JOIN l ON o.ok = l.ok AND n < 6"
+OUTER = "SELECT prio, num, mode FROM o LEFT JOIN l ON o.ok = l.ok AND n < 6"
 COUNTED = "SELECT prio, COUNT(mode) AS m, SUM(n) AS s FROM o LEFT JOIN l ON o.ok = l.ok GROUP BY prio"
 Q14 = (
     "SELECT prio LIKE 'tag%' AS t, SUM(CASE WHEN mode LIKE '%1' THEN n ELSE 0 END) AS p, SUM(LENGTH(mode)) AS s "
