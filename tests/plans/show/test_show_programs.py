@@ -78,7 +78,8 @@ CUT = {
         "any number, by r (a); every cell has all of r"
     ),
     "SELECT COUNT(DISTINCT y.b) AS n FROM r x JOIN r y ON x.b = y.a": (
-        "any number, up to stage 0 by b; the rows of stage 0 are merged in one cell, by a second operator"
+        "any number, up to stage 0 by r (b); every cell has all of r; their groups are merged in one cell, by a second "
+        "operator"
     ),
     "SELECT x.a + y.b AS c FROM r x JOIN r y ON x.b = y.a": "one: no column of its result comes, through every stage",
     "SELECT a, SUM(x) AS s FROM u GROUP BY a": "any number, by u (a)",
