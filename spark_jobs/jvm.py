@@ -69,7 +69,7 @@ def _reason(said: Iterable[bytes]) -> str:
     """Returns the most likely reason among the last lines of a JVM: the first line that mentions an error."""
     lines = [line.decode(errors="replace").strip() for line in said]
     found = [line for line in lines if _ERROR.search(line) and "WARN" not in line]
-    nothing = "what it said stands before this; look at its options, at JAVA_HOME, and at the memory of the machine"
+    nothing = "its output is above; check its options, JAVA_HOME, and the memory of the machine"
     return [*found, *lines[-1:], nothing][0]
 
 

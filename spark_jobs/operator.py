@@ -198,7 +198,7 @@ def _check_late(plan: Program, checks: Checks) -> None:
     late = [window.relation for window in plan.windows if window.late == "quarantine"]
     if late and not checks.sets_aside:
         raise SparkJobError(
-            f'late rows of {late[0]} are to be set aside, and bad rows are not: give on_bad_row="quarantine", or the '
+            f'late rows of {late[0]} go to a quarantine, and there is none: give on_bad_row="quarantine", or the '
             'window late="drop", which counts them'
         )
 
@@ -224,7 +224,7 @@ def planned(query: Query, changes: Mapping[str, DataFrame], declared: Schema, pl
     for table in program.tables:
         if table == CLOCK and table.name not in given:
             raise SourceError(
-                "the query reads the clock (NOW(), CURRENT_DATE), and a stream has none of its own: give its time as "
+                "the query reads the clock (NOW(), CURRENT_DATE), and a stream has no clock: pass the time as "
                 "changes, {'now()': spark.readStream.format('rate').load().selectExpr('0 AS clock', 'timestamp AS "
                 "now')}"
             )
@@ -266,8 +266,8 @@ def _check_windows(windows: Sequence[Window]) -> None:
     for window in windows:
         if window.arrival:
             raise SparkJobError(
-                f"the window of {window.relation} is by the order in which rows come, and rows of a micro-batch have "
-                'none: name the column that says it, crown.last_rows(n, by="...")'
+                f"the window of {window.relation} is by order of arrival, and the rows of a micro-batch have no "
+                'order: name a column that orders them, crown.last_rows(n, by="...")'
             )
 
 

@@ -49,14 +49,14 @@ def test_every_relation_has_one_of_its_own():
         (["--ttl", "=at:1"], "names no relation"),
         (["--ttl", "r=at"], "--ttl 'r=at' is not a window; write 'clicks=at:1 hour'"),
         (["--ttl", "r=at:1:2:3"], "is not a window"),
-        (["--ttl", "r=at:an hour"], "'an hour' of the window over at is no length of time"),
+        (["--ttl", "r=at:an hour"], "'an hour' of the window over at is not a length of time"),
         (["--sliding", "r=at:10"], "--sliding 'r=at:10' is not a window"),
-        (["--sliding", "r=at:5:10"], "leave rows between them out"),
+        (["--sliding", "r=at:5:10"], "leave out the rows between them"),
         (["--last-rows", "r=many"], "--last-rows 'r=many' is not a number of rows; write clicks=10000"),
         (["--last-rows", "r=5:"], "is not a number of rows"),
         (["--last-rows", "r=" + "9" * 5000], "is not a number of rows"),
-        (["--ttl", "r=at:" + "9" * 5000], "of the window over at is no length of time"),
-        (["--tumbling", "r=at:" + "9" * 5000 + " days"], "of the window over at is no length of time"),
+        (["--ttl", "r=at:" + "9" * 5000], "of the window over at is not a length of time"),
+        (["--tumbling", "r=at:" + "9" * 5000 + " days"], "of the window over at is not a length of time"),
         (["--ttl", "r=at:1", "--last-rows", "R=5"], "R already has a window; give one per relation"),
         (["--late", "r=drop"], "r has no window of event time; give one, or leave --late out"),
         (["--last-rows", "r=5", "--late", "r=drop"], "r has no window of event time"),
@@ -95,7 +95,7 @@ def test_a_late_row_stops_the_command_if_it_shall(events: Path, capsys: pytest.C
     [
         ("r=when:60", "the window of r is by when, which is not one of its columns"),
         ("r=at:1 hour", "the window of r is by at, which is int64: give whole numbers"),
-        ("q=at:60", "windows= names the relation 'q', which is not read"),
+        ("q=at:60", "windows= names the relation 'q', which the query does not read"),
     ],
 )
 def test_a_window_that_does_not_fit_the_relation_is_refused(events, capsys, given, said):
@@ -118,5 +118,5 @@ def test_a_job_on_spark_has_the_same_windows(tmp_path):
     ]
     job = submit.job(parser.parse_args([*words, "--ttl", "r=at:1 hour", "--last-rows", "s=5:n", "--verify"]))
     assert job.options.planning.windows == {"r": crown.ttl("at", "1 hour"), "s": crown.last_rows(5, by="n")}
-    with pytest.raises(SparkJobError, match="r has a window, which lets rows go: leave --verify out"):
+    with pytest.raises(SparkJobError, match="r has a window, which drops rows: leave --verify out"):
         _check(job)

@@ -261,8 +261,8 @@ class Cell:
                 engine, extra = self.live.loaded(path)
         except SnapshotError as error:
             raise DamagedStateError(
-                f"cell {self.log.cell}: the snapshot {source} cannot be used ({error}). Put it back from a copy; "
-                "or, if an older snapshot and every delta since are still there, delete it"
+                f"cell {self.log.cell}: the snapshot {source} cannot be used ({error}). Restore it from a copy; or "
+                "delete it, if an older snapshot and every later delta still exist"
             ) from None
         place = Place(version, log.demand_mark(source, extra, version), _NOTHING)
         self.live.settle(engine, place)

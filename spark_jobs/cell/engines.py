@@ -54,13 +54,13 @@ def loaded(source: Path, program: Program, path: Path | None, on_missing: str) -
         if [column.name for column in program.table(kept.name).columns] != [column.name for column in kept.columns]:
             order = ", ".join(column.name for column in kept.columns)
             raise SnapshotError(
-                f"{source} has the columns of relation {kept.name!r} in the order {order}, by which rows are stored; "
-                "declare them in that order (schema=)"
+                f"{source} stores the columns of relation {kept.name!r} in the order {order}; declare them in that "
+                "order (schema=)"
             )
     if engine.on_missing != on_missing:
         raise SnapshotError(
-            f'{source} was kept with on_missing="{engine.on_missing}", which decides what is stored; go on with that, '
-            "or give the stream another checkpoint"
+            f'{source} was written with on_missing="{engine.on_missing}", which decides what is stored; use the same '
+            "on_missing, or start with a new checkpoint"
         )
     return engine, extra
 
@@ -86,8 +86,8 @@ def rebuilt(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -
             version, digest = number, link.digest
     if version < 0:
         raise BrokenChainError(
-            f"cell {log.cell} has no batch up to {batch} in {log.folder}: give a batch that the state has, or put "
-            "the files back from a copy"
+            f"cell {log.cell} has no batch up to {batch} in {log.folder}: give a batch that the state contains, or "
+            "restore the files from a copy"
         )
     return engine, digest
 
@@ -107,7 +107,7 @@ def _begun(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) ->
     batches = log.batches()
     if batches and log.read(batches[0]).prev != EMPTY:
         raise BrokenChainError(
-            f"cell {log.cell} cannot go back to batch {batch}: what led there is no longer kept in {log.folder}. Read "
+            f"cell {log.cell} cannot go back to batch {batch}: older files were deleted from {log.folder}. Read "
             "a later batch"
         )
     return engines.created(kept.program, None, kept.on_missing), EMPTY, ""
@@ -121,7 +121,7 @@ def _loaded(log: CellLog, version: int, kept: KeptPlan) -> tuple[ProgramEngine, 
             return engine, log.demand_mark(source, extra, version)
     except SnapshotError as error:
         raise DamagedStateError(
-            f"cell {log.cell}: the snapshot {source} cannot be used ({error}). Put it back from a copy"
+            f"cell {log.cell}: the snapshot {source} cannot be used ({error}). Restore it from a copy"
         ) from None
 
 

@@ -83,7 +83,8 @@ class Filed:
         inside = Path(file.removeprefix(self.folder or file)).parent.parts
         if any("=" in part for part in inside):
             raise SourceError(
-                f"{file} is in a partition, and {self.folder} had none when the stream was built: start it again"
+                f"{file} is in a partition, but {self.folder} had no partitions when the stream was built: start it "
+                "again"
             )
 
 

@@ -73,11 +73,11 @@ def kept_plan(operator: Folder, fingerprint: str) -> KeptPlan:
         return KeptPlan(Program.from_json(said["program"]), str(said["on_missing"]), whole)
     except FileNotFoundError:
         raise CheckpointError(
-            f"{operator} does not say which plan its cells run: {operator.at(NAME)} is gone. Run the job for one "
-            "batch, which writes it again, then read it"
+            f"the plan of the cells in {operator} is not known: {operator.at(NAME)} is missing. Run the job for one "
+            "batch, which writes the file again, then read the state"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, PlanError):
         raise DamagedStateError(
-            f"{operator.at(NAME)} is damaged, or of another query: delete it, and run the job for one batch, which "
-            "writes it again"
+            f"{operator.at(NAME)} is damaged, or belongs to another query: delete it, and run the job for one batch, "
+            "which writes it again"
         ) from None

@@ -141,8 +141,8 @@ class Live:
                     if time.monotonic() > deadline:
                         owner = os.pread(handle, _OWNER, 0).decode(errors="replace").strip() or "unknown"
                         raise CheckpointError(
-                            f"cell {cell} has been held by process {owner} for {LOCK_SECONDS:.0f} s: if "
-                            "that is a worker of a killed attempt, end it"
+                            f"cell {cell} has been locked by process {owner} for {LOCK_SECONDS:.0f} s: if "
+                            "that process is a worker of a killed attempt, end it"
                         ) from None
                     time.sleep(0.01)
             with self._writing():

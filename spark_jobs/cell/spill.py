@@ -115,11 +115,11 @@ def demand_disk(scratch: Path) -> None:
     """Raises :class:`CheckpointError` if pages of files in a folder cannot be dropped from memory."""
     if not residence.supported():
         raise CheckpointError(
-            "cell_memory= (--cell-memory) needs Linux, which says what is in memory: leave it out here"
+            "cell_memory= (--cell-memory) needs Linux, which reports how much of a file is in memory: leave it out here"
         )
     if residence.in_memory(scratch):
         raise CheckpointError(
-            f"the live engines in {scratch} are on a file system in memory, so nothing of them can be out of memory: "
+            f"the live engines in {scratch} are on a file system in memory, so they always occupy memory: "
             "give scratch= (--scratch) a folder on a disk, or leave out cell_memory= (--cell-memory)"
         )
 
@@ -157,7 +157,7 @@ class Limits:
             return MemoryBudgetError(f"cell {cell}, batch {batch}: {error}")
         if engine.memory.budget.short_of_addresses:
             return MemoryBudgetError(
-                f"cell {cell}, batch {batch}: {error}. Or cut the state into more cells before (crown state CHECKPOINT "
+                f"cell {cell}, batch {batch}: {error}. Or cut the state into more cells first (crown state CHECKPOINT "
                 "--recell N), and start the job again"
             )
         has = f"cell {cell} has {_mebibytes(8 * engine.memory.budget.used)} of state"
@@ -167,11 +167,11 @@ class Limits:
         else:
             allowed = f"cell_budget={_mebibytes(self.budget)}"
             remedy = (
-                "start the job again with more (cell_budget=, --cell-budget), or cut the state into more cells before "
+                "start the job again with more (cell_budget=, --cell-budget), or cut the state into more cells first "
                 "(crown state CHECKPOINT --recell N)"
             )
         return MemoryBudgetError(
-            f"{has}, and batch {batch} needs more than {allowed}: nothing of it was applied; {remedy}"
+            f"{has}, and batch {batch} needs more than {allowed}: the batch was not applied; {remedy}"
         )
 
 

@@ -135,9 +135,10 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         return one_shot(step, cell, _reader(step).rows(complete(read_ahead(batches, AHEAD))))
     if query_id is None or batch is None:  # without them the rows would be taken for a batch job's, on an empty engine
         raise CheckpointError(
-            "a micro-batch was read in a thread that does not know which one it is. In foreachBatch, start threads as "
-            "pyspark.InheritableThread, or wrap the functions of a pool in pyspark.inheritable_thread_target. Through "
-            "Spark Connect no thread of foreachBatch knows it: write to one of Spark's sinks there, as parquet or delta"
+            "a micro-batch was read in a thread that does not know its number. In foreachBatch, start threads as "
+            "pyspark.InheritableThread, or wrap the functions of a pool in pyspark.inheritable_thread_target. With "
+            "Spark Connect, no thread of foreachBatch knows it: write to one of Spark's sinks there, such as parquet "
+            "or delta"
         )
     return micro_batch(step, query_id, int(batch), cell, complete(batches))
 
@@ -167,9 +168,9 @@ def _of_cell(batches: Iterable[pa.RecordBatch], cell: int, cells: int) -> Iterat
 
 def _elsewhere(cell: int) -> CheckpointError:
     return CheckpointError(
-        f"cell {cell}: the partitions of the deltas are not where their cells look for them. Spark has put others "
-        "before them (a union of which they are not the first part): write the deltas with a query of their own, or "
-        "call repartition() on them first"
+        f"cell {cell}: the partitions of the deltas do not have the numbers of their cells, because Spark put other "
+        "partitions before them (a union in which they are not the first part): write the deltas with a query of "
+        "their own, or call repartition() on them first"
     )
 
 
@@ -330,7 +331,7 @@ def _backfill(step: Step, cell: int) -> Folder | None:
     base = folder / str(cell)
     if base not in cell_folders(folder) or BACKFILL not in CellLog(base, "").snapshots():
         raise BrokenChainError(
-            f"cell {cell} has no backfill, though {folder} has one: run bulk_load() to its end again"
+            f"cell {cell} has no backfill, though {folder} has one: run bulk_load() again until it completes"
         )
     return base
 

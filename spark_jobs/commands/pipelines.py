@@ -50,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--refresh",
         choices=POLICIES,
         default=AUTO,
-        help="the policy of views that have none of their own. auto: Spark computes views anew that cannot be "
-        "maintained; incremental: they are an error; incremental_strict: a table whose history was removed is an "
-        "error, too; full: Spark computes every view anew",
+        help="the policy of views that have none of their own. auto: Spark recomputes views that cannot be "
+        "maintained; incremental: such views are an error; incremental_strict: a table whose history was "
+        "removed is an error, too; full: Spark recomputes every view",
     )
     parser.add_argument(
         "--every", type=_seconds, default=10.0, metavar="SECONDS", help="watch: how long to wait between two runs (10)"
@@ -62,15 +62,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="refresh: this view, and what it reads; drop: this view; full-refresh: only this view, and what reads it; "
-        "may be given again",
+        help="refresh: this view, and what it reads; drop: this view; full-refresh: only this view, and what reads "
+        "it; can be repeated",
     )
     parser.add_argument(
         "--source",
         action="append",
         default=[],
         metavar="NAME",
-        help="refresh: read this source, also if it is static; may be given again",
+        help="refresh: read this source, also if it is static; can be repeated",
     )
     parser.add_argument(
         "--to", type=int, metavar="VERSION", help="restore: the version; status shows those that can be restored"
@@ -84,8 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="read the state whole and compare its checksums: status says what is damaged, the other actions go on "
-        "with what is whole, or refuse it",
+        help="read the whole state and compare its checksums: status shows what is damaged, the other actions "
+        "continue with the intact part, or fail",
     )
     parser.add_argument("--json", action="store_true", help="write one JSON object, for programs")
     parser.add_argument(
@@ -185,7 +185,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         found = -1.0
     if not 0 <= found < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds; give 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds; give 0 or more")
     return found
 
 

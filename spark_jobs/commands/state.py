@@ -22,16 +22,20 @@ from spark_jobs.log.state_log import CellLog, cell_folders, read_note, strangers
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 
-HELP = "show, check, roll back or cut anew the state that a Spark job keeps in its checkpoint"
+HELP = "show, check or roll back the state that a Spark job keeps in its checkpoint, or change its number of cells"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     parser.add_argument("checkpoint", help="the job's checkpoint, its state, or an operator's folder: a path or URI")
-    parser.add_argument("--check", action="store_true", help="read every file and follow every chain; exit 1 if broken")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="read every file and check that batches follow each other; exit 1 if they do not",
+    )
     parser.add_argument("--json", action="store_true", help="write it as one JSON object, for programs")
     parser.add_argument(
-        "--hot", type=int, metavar="N", help="rebuild every cell in memory, and show the N keys that most rows have"
+        "--hot", type=int, metavar="N", help="rebuild every cell in memory, and show the N keys with the most rows"
     )
     change = parser.add_mutually_exclusive_group()
     change.add_argument(
@@ -41,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take a stopped job back to the end of this batch: its tables, Spark's checkpoint and its state",
     )
     change.add_argument(
-        "--recell", type=int, metavar="N", help="cut the state of a stopped job into N cells; the old one is put aside"
+        "--recell", type=int, metavar="N", help="cut the state of a stopped job into N cells; the old state is kept"
     )
     parser.add_argument(
         "--into",
@@ -88,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         whole = not broken if args.check else None
         print(json.dumps({"operators": shown, "whole": whole}, indent=1, default=str))
     elif args.check:
-        print("whole" if not broken else f"{broken} troubles")
+        print("no damage found" if not broken else f"{broken} problems")
     return 1 if broken else 0
 
 
@@ -104,7 +108,7 @@ def go_back(checkpoint: str, batch: int, into: Sequence[str], as_json: bool) -> 
     for table in done.tables:
         print(f"  table  {table}")
     for file in done.missing:
-        print(f"  file   {file} was read by a later batch and is gone: its rows do not come again")
+        print(f"  file   {file} was read by a later batch and is missing: its rows will not be read again")
 
 
 def cut_anew(checkpoint: Folder, cells: int, as_json: bool) -> None:
@@ -160,7 +164,7 @@ def described(log: CellLog, found: list[str] | None) -> dict[str, Any]:
 
 
 def _strange(log: CellLog) -> list[str]:
-    return [f"{name} is no file of the state; it is not looked at" for name in strangers(log)]
+    return [f"{name} is not a file of the state; it was ignored" for name in strangers(log)]
 
 
 def operators(checkpoint: Folder) -> list[Folder]:

@@ -42,13 +42,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ".bz2), or another single file that crown run reads, such as an edge list. Options: "
         "format=csv|json|parquet|edges, files=N per micro-batch, sep and header of CSV, and those of Spark's sources",
     )
-    add("--kafka", metavar="SERVERS", help="brokers of topics with Debezium's envelopes, host:port with commas")
+    add(
+        "--kafka",
+        metavar="SERVERS",
+        help="brokers of topics with Debezium's envelopes, as host:port, separated by commas",
+    )
     add(
         "--topic",
         action="append",
         default=[],
         metavar="NAME",
-        help="topics to read of them, of one table or of several",
+        help="topics to read; a topic has the changes of one table or of several",
     )
     add(
         "--table",
@@ -66,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-rows)",
     )
     add("--kafka-config", metavar="FILE", help="properties of Kafka's client, such as security.protocol and passwords")
-    add("--output", required=True, metavar="FOLDER|console|noop", help="where the deltas go")
+    add("--output", required=True, metavar="FOLDER|console|noop", help="where the deltas are written")
     add(
         "--sink",
         choices=(sinks.SPARK, *TABLES),
@@ -82,12 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--state",
         metavar="URI",
-        help="keep the state elsewhere than in the checkpoint: a folder, s3://, gs:// or az:// (credentials from the "
+        help="keep the state outside of the checkpoint: in a folder, s3://, gs:// or az:// (credentials from the "
         "environment)",
     )
     when = parser.add_mutually_exclusive_group()
     when.add_argument(
-        "--available-now", action="store_true", help="take the changes that are there, then stop (default)"
+        "--available-now", action="store_true", help="read the changes that exist now, then stop (default)"
     )
     when.add_argument("--trigger", metavar="INTERVAL", help="keep running, a micro-batch every '5 seconds'")
     add(
@@ -119,7 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, Debezium's envelopes, or "
         "ranges of rows that move by the same amount",
     )
-    add("--key", metavar="COLUMN,...", help="columns of the output by which two rows of --emit are one update")
+    add("--key", metavar="COLUMN,...", help="columns of the output by which --emit pairs the two rows of an update")
     add(
         "--cells",
         type=int,
@@ -133,9 +137,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-bad-row",
         choices=ON_BAD_ROW,
         default="fail",
-        help="stop, or put bad rows aside (default: stop)",
+        help="stop, or quarantine bad rows (default: stop)",
     )
-    add("--quarantine", metavar="DIR", help="where bad rows go (default: quarantine/ in the checkpoint)")
+    add("--quarantine", metavar="DIR", help="folder of the quarantine (default: quarantine/ in the checkpoint)")
     add(
         "--on-missing",
         choices=ON_MISSING,
@@ -156,7 +160,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=BEYOND,
         metavar="N",
-        help=f"tell of a change that gives more than N deltas in a cell, with its key ({BEYOND})",
+        help=f"report a change that causes more than N deltas in a cell, with its key ({BEYOND})",
     )
     add("--sample", type=int, default=0, metavar="N", help="show N deltas of every batch")
     add("--verify", action="store_true", help="at the end, compare the result with a from-scratch recompute by Spark")

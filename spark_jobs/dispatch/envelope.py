@@ -126,7 +126,8 @@ def envelope_of(
     masked = cells > 1 and roles is None
     if masked and len(atoms) > MAX_ATOMS:
         raise SparkJobError(
-            f"a query with {len(atoms)} relations runs in one cell (at most {MAX_ATOMS} can be cut): cells=1"
+            f"a query with {len(atoms)} relations runs in one cell, because at most {MAX_ATOMS} relations can be cut: "
+            "give cells=1"
         )
     slots: list[str] = []
     placed: list[dict[str, int]] = []

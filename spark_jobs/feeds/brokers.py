@@ -55,9 +55,9 @@ def check_topics(frames: Mapping[str, DataFrame], declared: Schema, checkpoint: 
             for name, topic in described(frame.sparkSession, options).items():
                 if topic.compacted and (table is None or not table.upserts):
                     raise SourceError(
-                        f"relation {relation!r}: topic {name!r} is compacted, so it keeps the last record of a key "
-                        "and forgets those before: declare the relation's key, upserts and a sequence (Kafka's "
-                        "offset), or turn the compaction off and fill the topic anew"
+                        f"relation {relation!r}: topic {name!r} is compacted, so it keeps only the last record of "
+                        "each key: declare the relation's key, upserts and a sequence (Kafka's offset), or turn "
+                        "compaction off and write the topic again"
                     )
                 if topic.identifier:
                     found[name] = topic.identifier
@@ -135,13 +135,13 @@ def _compare(found: Mapping[str, str], checkpoint: Folder) -> None:
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, TypeError):
-        raise CheckpointError(f"{path} is damaged: put it back from a copy, or start with a new checkpoint") from None
+        raise CheckpointError(f"{path} is damaged: restore it from a copy, or start with a new checkpoint") from None
     anew = sorted(name for name, identifier in found.items() if known.get(name, identifier) != identifier)
     if anew:
         raise CheckpointError(
-            f"topic {anew[0]!r} was made anew since the checkpoint {checkpoint} was begun: the offsets there are of "
-            "the old topic, whose changes are in the state. Start with a new checkpoint and a new output; or, if the "
-            f"new topic has the old one's records at the same offsets, delete {path}"
+            f"topic {anew[0]!r} was recreated after the checkpoint {checkpoint} was started: the offsets in the "
+            "checkpoint are those of the old topic, whose changes are in the state. Start with a new checkpoint and "
+            f"a new output; or, if the new topic has the old one's records at the same offsets, delete {path}"
         )
     if {**known, **found} == known:
         return

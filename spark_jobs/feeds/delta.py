@@ -35,7 +35,7 @@ def delta_changes(spark: SparkSession, table: str, *, after: int = -1, versions:
     if not has_feed(found):
         raise SourceError(
             f"the Delta table {masked(where)} has no change data feed: set its property delta.enableChangeDataFeed = "
-            "true, and load the table as it is then (delta_table)"
+            "true, then load the table (delta_table)"
         )
     if not -1 <= after <= found.version():
         raise SourceError(
@@ -45,8 +45,8 @@ def delta_changes(spark: SparkSession, table: str, *, after: int = -1, versions:
         raise SourceError(f"versions={versions}: give 1 or more")
     if versions is not None and not BATCHES_END:
         raise SourceError(
-            f"versions={versions}: Spark {spark.version} takes all versions that there are; leave it out, or use Spark "
-            "4.2 or later"
+            f"versions={versions}: Spark {spark.version} reads all new versions at once; leave versions= out, or use "
+            "Spark 4.2 or later"
         )
     spark.dataSource.register(ChangesSource)
     reader = spark.readStream.format(ChangesSource.name()).option("table", where).option("after", str(after))

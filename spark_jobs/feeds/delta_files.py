@@ -95,15 +95,15 @@ class _FilesReader(ChangesReader):
             table = opened(self._table)
             if not _plain(table):
                 raise SourceError(
-                    f"the Delta table {masked(self._table)} has partitions or deletion vectors, and had none when the "
+                    f"the Delta table {masked(self._table)} has partitions or deletion vectors, but had none when the "
                     "stream was built: start it again"
                 )
             named = {field.name.lower() for field in table.schema().fields}
             lacking = next((name for name in self._read if name.lower() not in named), None)
             if lacking is not None:
                 raise SourceError(
-                    f"the Delta table {masked(self._table)} has no column {lacking!r} any more: it had when the stream "
-                    "was built; build it again"
+                    f"the Delta table {masked(self._table)} has no column {lacking!r} any more, but had one when the "
+                    "stream was built: build the stream again"
                 )
             found: list[tuple[str, int]] = []
             for version in range(partition.first, partition.last + 1):
@@ -127,7 +127,7 @@ class _FilesReader(ChangesReader):
         if file.get("partitionValues") or file.get("deletionVector") or where.scheme not in ("", "file"):
             raise SourceError(
                 f"version {version} of the Delta table {masked(self._table)} has files of partitions, with deletion "
-                "vectors or at another place, and the cells do not read those: begin with a new checkpoint, and load "
-                "the table (delta_table)"
+                "vectors or outside of its folder, which the cells cannot read: start with a new checkpoint, and "
+                "load the table (delta_table)"
             )
         return str(Path(self._table).absolute() / unquote(where.path))

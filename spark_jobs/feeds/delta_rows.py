@@ -85,5 +85,5 @@ def data_files(table: DeltaTable) -> list[DataFile]:
         for path, where in table._table.dataset_partitions(schema, None)
     ]
     if kept:
-        raise DeltaProtocolError(f"rows of {min(kept)} are deleted, and it is no file of the table")
+        raise DeltaProtocolError(f"rows of {min(kept)} are deleted, but it is not a file of the table")
     return found

@@ -53,12 +53,12 @@ def delta_errors(table: str) -> Iterator[None]:
     try:
         yield
     except TableNotFoundError:
-        raise SourceError(f"{masked(table)} is no Delta table: give the folder, or URI, of one") from None
+        raise SourceError(f"{masked(table)} is not a Delta table: give the folder, or URI, of one") from None
     except (DeltaError, OSError, pa.ArrowException, ValueError) as error:
         said = in_a_line(error)[:300].rstrip(". ")
         raise SourceError(
-            f"the Delta table {masked(table)} cannot be read ({said}): fix that; if versions are gone that are still "
-            "to be read (VACUUM, log retention), begin with a new checkpoint and load the table"
+            f"the Delta table {masked(table)} cannot be read ({said}): fix that; if versions that were not read yet "
+            "have been removed (VACUUM, log retention), start with a new checkpoint and load the table"
         ) from None
 
 
@@ -151,8 +151,8 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
     def _refuse_another(self, start: dict[str, Any], end: dict[str, Any]) -> None:
         if end["table"] != start["table"] or end["version"] < start["version"]:
             raise SourceError(
-                f"the Delta table {masked(self._table)} is another one than the stream has read up to version "
-                f"{start['version']}: put that back, or begin with a new checkpoint"
+                f"the Delta table {masked(self._table)} is not the table that the stream has read up to version "
+                f"{start['version']}: restore that table, or start with a new checkpoint"
             )
 
     @override
@@ -225,7 +225,7 @@ def weights_of(codes: pa.Array | pa.ChunkedArray) -> np.ndarray:
     strange = next((word for word in words if word not in CODES), None)
     if strange is not None or found.null_count:
         raise SourceError(
-            f"a change file of a Delta table has the code {strange!r} in {CHANGE_TYPE}: write the table anew"
+            f"a change file of a Delta table has the unknown code {strange!r} in {CHANGE_TYPE}: write the table again"
         )
     return np.array([CODES[word] for word in words], np.int64)[found.indices.to_numpy()]
 
@@ -238,8 +238,8 @@ def fitted(batches: Any, schema: pa.Schema, table: str) -> Iterator[pa.RecordBat
         for name in schema.names:
             if name not in batch.schema.names:
                 raise SourceError(
-                    f"the Delta table {masked(table)} has no column {name!r} in a version that is read: it had when "
-                    "the stream was built; build it again"
+                    f"the Delta table {masked(table)} has no column {name!r} in a version that is read, but had one "
+                    "when the stream was built: build the stream again"
                 )
         arrays = [batch.column(field.name).cast(field.type) for field in schema]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

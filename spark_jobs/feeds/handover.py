@@ -84,14 +84,14 @@ class KafkaFeed(Feed):
     def named(self) -> str:
         said = {name: self.options[name] for name in sorted(self.options) if name.startswith(("subscribe", "assign"))}
         if not said:
-            raise SourceError("options of a KafkaFeed: say which topics, with subscribe, subscribePattern or assign")
+            raise SourceError("a KafkaFeed needs topics: give one of the options subscribe, subscribePattern or assign")
         return f"kafka {json.dumps(said)}"
 
     def position(self, spark: SparkSession) -> dict[str, dict[str, int]]:
         """Returns the newest offsets. Spark's own source writes them to a temporary checkpoint; no record is read."""
         if cluster.remote(spark):
             raise SourceError(
-                "the offsets of Kafka cannot be asked through Spark Connect: call handover() in a classic session first"
+                "the offsets of Kafka cannot be read through Spark Connect: call handover() in a classic session first"
             )
         with tempfile.TemporaryDirectory(prefix="crown-offsets-") as folder:
             try:
@@ -101,7 +101,7 @@ class KafkaFeed(Feed):
             except PySparkException as error:
                 said = str(error).splitlines()[0][:300]
                 raise SourceError(
-                    f"the topics of {self.named()} cannot be read ({said}): see that the broker can be reached, and "
+                    f"the topics of {self.named()} cannot be read ({said}): check that the broker can be reached, and "
                     "that the session has Spark's package for Kafka"
                 ) from None
             told = (Path(folder) / "sources" / "0" / "0").read_bytes()
@@ -169,7 +169,9 @@ def handover(
     except OSError as error:
         raise CheckpointError(f"cannot use {here.at(HANDOVER)}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise CheckpointError(f"{here.at(HANDOVER)} is damaged: put it back, or begin with a new checkpoint") from None
+        raise CheckpointError(
+            f"{here.at(HANDOVER)} is damaged: restore it from a copy, or start with a new checkpoint"
+        ) from None
     if known != named:
         differs = sorted(name for name in {*known, *named} if known.get(name) != named.get(name))[0]
         raise CheckpointError(

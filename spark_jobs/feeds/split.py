@@ -110,7 +110,7 @@ def _check(tables: Mapping[str, Sequence[str]], others: str) -> None:
             raise SourceError(f"into= names no table for relation {name!r}")
         for table in names:
             if table in of:
-                raise SourceError(f"table {table!r} is {of[table]!r} and {name!r}: give each table one relation")
+                raise SourceError(f"table {table!r} has two relations, {of[table]!r} and {name!r}: give it one")
             of[table] = name
 
 
@@ -123,12 +123,12 @@ def _check_positions(frame: DataFrame, tables: Sequence[Table]) -> None:
     for table in tables:
         if table.tombstones is not None and (table.sequence or "").lower() == _OFFSET:
             raise SourceError(
-                f"relation {table.name!r} forgets tombstones by Kafka's offset, and each partition of a topic counts "
-                "its own: give a sequence that is one for the whole table (Debezium's ts_ns), or leave tombstones out"
+                f"relation {table.name!r} removes tombstones by Kafka's offset, but each partition of a topic has its "
+                "own offsets: give a sequence that orders the whole table (Debezium's ts_ns), or leave tombstones out"
             )
         if not (table.key or table.distinct):
             warnings.warn(
-                f"relation {table.name!r} has no key, and a topic may bring a record again, which then counts twice: "
+                f"relation {table.name!r} has no key, but a topic may deliver a record again, which would count twice: "
                 f"declare the key, upserts and the sequence, as in {table.name}(id int64 key, ..., {_OFFSET} int64 "
                 "sequence) upserts",
                 QueryWarning,
@@ -171,7 +171,7 @@ def _columns(frame: DataFrame, by: str | Column | None) -> tuple[DataFrame, Colu
         source = next((field.dataType for field in frame.schema.fields if field.name == "source"), None)
         if not isinstance(source, T.StructType) or "table" not in source.names:
             raise SourceError(
-                f"the stream does not say of which table a record is: it has {', '.join(frame.columns)}, and no struct "
+                f"the stream does not name the table of a record: it has {', '.join(frame.columns)}, and no struct "
                 "source with a field table; name the column with by="
             )
     told = _told(frame, SOURCE if by is None else by)
@@ -186,7 +186,7 @@ def _told(frame: DataFrame, by: str | Column) -> Column:
     try:
         type_ = frame.select(told.alias("told")).schema[0].dataType
     except PySparkException:
-        raise SourceError(f"by={by!r} is no column of the stream: it has {', '.join(frame.columns)}") from None
+        raise SourceError(f"by={by!r} is not a column of the stream: it has {', '.join(frame.columns)}") from None
     if not isinstance(type_, T.StringType):
         raise SourceError(f"by={by!r} is of type {type_.simpleString()}: give a text, the name of a table")
     return told
@@ -194,5 +194,5 @@ def _told(frame: DataFrame, by: str | Column) -> Column:
 
 def _foreign(told: Column, tables: Mapping[str, Sequence[str]]) -> Column:
     known = ", ".join(name for names in tables.values() for name in names)
-    shown = F.coalesce(F.concat(F.lit("of table '"), F.substring(told, 1, 100), F.lit("'")), F.lit("of no table"))
+    shown = F.coalesce(F.concat(F.lit("of table '"), F.substring(told, 1, 100), F.lit("'")), F.lit("without a table"))
     return F.concat(F.lit("the record is "), shown, F.lit(f"; the stream is split into {known}"))

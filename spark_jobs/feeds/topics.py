@@ -50,7 +50,7 @@ class Topics:
         """
         names = tuple(name for given in topics for name in given.split(",") if name.strip())
         if not names:
-            raise SourceError("--kafka says where the brokers are: name what to read of them, --topic NAME")
+            raise SourceError("--kafka names the brokers: give the topics to read, too, with --topic NAME")
         into: dict[str, tuple[str, ...]] = {name: (name,) for name in relations}
         own = {name.lower(): name for name in into}
         for text in tables:
@@ -61,14 +61,14 @@ class Topics:
             if name.lower() not in own:
                 known = ", ".join(into) or "none"
                 raise SourceError(
-                    f"--table {text!r}: {name!r} is no relation that the topics have; --schema declares {known}"
+                    f"--table {text!r}: {name!r} is not a relation of the topics; --schema declares {known}"
                 )
             into[own[name.lower()]] = found
         if not into:
             raise SourceError("the values of a topic have no types: declare the relations in it, --schema 'r(...)'")
         every = {**(_properties(config) if config is not None else {}), **(settings or {})}
         if clash := [name for name in every if name in _OURS]:
-            raise SourceError(f"{clash[0]} is what --kafka and --topic say: leave it out of the settings")
+            raise SourceError(f"{clash[0]} is set by --kafka and --topic: leave it out of the settings")
         return Topics(servers, names, into, every)
 
     def options(self, most: int) -> dict[str, str]:
@@ -109,7 +109,7 @@ def _properties(path: str) -> dict[str, str]:
     try:
         lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not text"
         raise SourceError(f"--kafka-config {path} cannot be read: {why}") from None
     found = {}
     for number, line in enumerate(lines, 1):

@@ -79,15 +79,15 @@ def _replacing(relation: str, node: Any) -> SourceError | None:
         return SourceError(
             f"relation {relation!r}: the frame is made by a function with state in "
             f"{node.outputMode().toString().lower()} mode, whose later rows replace earlier ones; here every row is an "
-            "insert. Have the function give the row before with _weight -1 and the new one with 1, in output mode "
+            "insert. Have the function return the old row with _weight -1 and the new one with 1, in output mode "
             '"append"'
         )
     if kind == "StreamingRelation":
         given = {name.lower(): value for name, value in pairs(node.dataSource().options())}
         if given.get(_REWRITES, "").lower() == "true":
             return SourceError(
-                f"relation {relation!r}: the frame is read with ignoreChanges, which gives rows again that were there "
-                "before; here every row is an insert. Read the table's change data feed: readChangeFeed=true, or "
+                f"relation {relation!r}: the frame is read with ignoreChanges, which returns unchanged rows again; "
+                "here every row is an insert. Read the table's change data feed: readChangeFeed=true, or "
                 "crown.spark.delta_changes"
             )
     return None

@@ -48,7 +48,7 @@ def stage(
         try:
             found = json.loads(manifest.read_text())
         except ValueError:
-            raise SourceError(f"{manifest} is damaged: delete its folder, which is made again") from None
+            raise SourceError(f"{manifest} is damaged: delete its folder, which is created again") from None
         if {key: found.get(key) for key in wanted} != wanted:
             raise SourceError(
                 f"the checkpoint was started with {found['source']} (window {found['window']}, {found['batch_rows']} "

@@ -16,7 +16,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.ingest.value_ranges import ValueRange
 
 _OLD = {b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"}
-_WITHOUT_ROWS = "put a Parquet file without rows in its place, if its rows are not to count"
+_WITHOUT_ROWS = "put a Parquet file without rows in its place, if its rows must not count"
 _THROUGH_SPARK = "read the files through Spark: give the frame with a filter, such as frame.where('true')"
 
 
@@ -28,10 +28,10 @@ class ParquetRows:
         try:
             self._file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
         except FileNotFoundError:
-            raise SourceError(f"{path} is gone: put it back, or {_WITHOUT_ROWS}") from None
+            raise SourceError(f"{path} is missing: restore it, or {_WITHOUT_ROWS}") from None
         except (OSError, pa.ArrowException) as error:
             raise SourceError(
-                f"{path} is no Parquet file that can be read ({_said(error)}): write it again, or {_WITHOUT_ROWS}"
+                f"{path} is not a readable Parquet file ({_said(error)}): write it again, or {_WITHOUT_ROWS}"
             ) from None
         self._names = {name.lower(): name for name in reversed(self._file.schema_arrow.names)}
 
@@ -79,7 +79,7 @@ class ParquetRows:
                 columns = [_as(given.get(field.name.lower()), field.type, batch.num_rows) for field in wanted]
                 yield pa.RecordBatch.from_arrays(columns, schema=wanted)
         except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"{self._path} cannot be read ({_said(error)}): put it back as it was") from None
+            raise SourceError(f"{self._path} cannot be read ({_said(error)}): restore the original file") from None
 
     def _ranges(self, group: int, wanted: pa.Schema) -> dict[str, ValueRange]:
         """Returns the statistics of a row group, by column in lower case."""
@@ -100,8 +100,8 @@ class ParquetRows:
         given = self.type_of(field.name)
         if given is not None and not _widens(given, field.type):
             raise SourceError(
-                f"{self._path}: column {field.name!r} has type {given}, and that of the relation is {field.type}: "
-                f"write the file with that type, or {_THROUGH_SPARK}"
+                f"{self._path}: column {field.name!r} has type {given}, but the relation declares {field.type}: write "
+                f"the file with that type, or {_THROUGH_SPARK}"
             )
         if given is not None and self.old and (pa.types.is_date(given) or pa.types.is_timestamp(given)):
             raise SourceError(

@@ -172,7 +172,7 @@ def _weight(
         (_beyond(weight, MAX_WEIGHT), F.concat(F.lit("weight '"), shown, F.lit("' is out of range"))),
     ]
     if table.upserts:
-        once = F.lit("': of a relation with upserts a row is there once; use 1 or -1")
+        once = F.lit("': a relation with upserts has every row once; use 1 or -1")
         faults.append((_beyond(weight, 1), F.concat(F.lit("weight '"), shown, once)))
     return weight, faults
 
@@ -193,7 +193,7 @@ def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool, rounded
     if isinstance(source, T.StringType) and source.collation != "UTF8_BINARY":
         raise SourceError(
             f"a column of type {source.simpleString()} cannot be read as {type_}: texts are compared byte by byte "
-            "here, as in UTF8_BINARY; cast it to string first, and fold what is to be equal (lower, trim)"
+            "here, as in UTF8_BINARY; cast it to string first, and normalize values that must be equal (lower, trim)"
         )
     if is_nested(type_) and type_of_spark(source) == type_:  # the engine reports reserved values inside
         return value.cast(target), None

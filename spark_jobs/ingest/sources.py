@@ -83,8 +83,8 @@ class Input:
         options = dict(pair.split("=", 1) for pair in (match["options"] or "").split(",") if pair)
         if scheme_of(match["path"]) is not None:
             raise SourceError(
-                f"--input {match['name']}: {masked(match['path'])} is not on this host, and nothing behind "
-                f"{scheme_of(match['path'])}: can be read here; mount or copy it, or pass Spark's own reader to "
+                f"--input {match['name']}: {masked(match['path'])} is not on this host, and "
+                f"{scheme_of(match['path'])}: cannot be read here; mount or copy it, or pass Spark's own reader to "
                 "spark_jobs.maintain()"
             )
         path = local_folder(match["path"], f"--input {match['name']}")
@@ -122,8 +122,8 @@ def _csv(spark: SparkSession, given: Input, table: Table, change: str | None, st
     for option in given.options:
         if option not in (*_OF_TEXT, *OF_FILES):
             raise SourceError(
-                f"relation {given.name!r}: CSV is not read by Spark, and has no option {option}; it has "
-                f"{', '.join(_OF_TEXT)}, and those of Spark's sources of files"
+                f"relation {given.name!r}: CSV has no option {option}; crown reads CSV itself, with "
+                f"{', '.join(_OF_TEXT)}, and the options of Spark's file sources"
             )
     files = _text_files(given, table, change)
     named = [T.StructField(name, T.StringType()) for name in (*files.names, UNREADABLE, FILE)]
@@ -222,7 +222,7 @@ def envelopes(parsed: DataFrame, table: Table, streaming: bool) -> DataFrame:
     tombstone = (F.trim("value") == "null") | (around & fields["payload"].isNull())
     line = F.substring("value", 1, 200)
     unread = F.when(inner.isNull() & ~tombstone, F.concat(F.lit("not a JSON object: "), line))
-    unread = unread.when(~F.map_contains_key(inner, "op"), F.concat(F.lit("no envelope, it has no 'op': "), line))
+    unread = unread.when(~F.map_contains_key(inner, "op"), F.concat(F.lit("not an envelope, it has no 'op': "), line))
     given = [F.col(UNREADABLE)] if UNREADABLE in parsed.columns else []
     parsed = parsed.withColumn("inner", inner).withColumn(UNREADABLE, F.coalesce(unread, *given))
     images, reasons = [], [F.col(UNREADABLE)]
@@ -249,7 +249,7 @@ def _parquet_schema(spark: SparkSession, given: Input, table: Table | None) -> T
     first = next(_files(given.path), None)
     if first is None:
         raise SourceError(
-            f"relation {given.name!r}: {given.path} has no file yet; a Parquet folder needs one to know its columns"
+            f"relation {given.name!r}: {given.path} has no file yet; put one there, from which the columns are read"
         )
     declared = None if table is None else {column.name.lower() for column in table.columns}
     schemas = {file: _columns(given.name, file) for file in _files(given.path)}
@@ -269,7 +269,7 @@ def _columns(relation: str, file: Path) -> set[str]:
         return {name.lower() for name in pq.read_schema(file).names}
     except (OSError, pa.ArrowException):
         raise SourceError(
-            f"relation {relation!r}: {file} is no Parquet file that can be read: take it out, or say its format"
+            f"relation {relation!r}: {file} is not a readable Parquet file: remove it, or name the format of the folder"
         ) from None
 
 
@@ -296,11 +296,11 @@ def _guess(name: str, path: Path) -> str:
     """
     first = next(_files(path), None)
     if first is None:
-        raise SourceError(f"--input {name}: {path} is empty; say what is coming: {name}={path}:format=csv")
+        raise SourceError(f"--input {name}: {path} is empty; name the format of its files: {name}={path}:format=csv")
     format_, packing = formats.named(first)
     kind = _KINDS.get(format_ or "") if packing in _UNPACKED_BY_SPARK else None
     if kind is None and path.is_dir():
-        raise SourceError(f"--input {name}: {first.name} does not tell its format; say {name}={path}:format=csv")
+        raise SourceError(f"--input {name}: {first.name} does not show its format; name it: {name}={path}:format=csv")
     return kind or "edges"
 
 

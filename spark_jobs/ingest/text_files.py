@@ -95,7 +95,7 @@ def _pieces(path: Path, size: int) -> Iterator[tuple[Place, bytes]]:
             yield from pieces(stream, Place(path), size)
     except OSError as error:
         if error.errno is None:  # raised by the decompressor, not by the system
-            raise FileError(f"cannot read {path}: what is packed in it is damaged or cut off") from None
+            raise FileError(f"cannot read {path}: its compressed contents are damaged or truncated") from None
         raise unreadable(path, error) from None
 
 

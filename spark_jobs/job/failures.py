@@ -88,23 +88,23 @@ _KNOWN = [
             r"Starting offset for \S+ was \d+ but consumer reset to|Added partition \S+ starts from|"
             r"Some data may have been lost because they are not available in Kafka"
         ),
-        "the topic has removed records that were not read yet: keep them for longer than the job may stand still "
+        "the topic has removed records that were not read yet: keep records for longer than the job may be stopped "
         "(retention.ms), and start with a new checkpoint and a new output, filled by bulk_load from the tables "
-        "themselves; or go on without these records (failOnDataLoss=false), and the result lacks their changes",
+        "themselves; or continue without these records (failOnDataLoss=false), and the result lacks their changes",
     ),
     (re.compile("No space left on device"), "a disk is full: make room, and start the job again"),
     (
         re.compile(rf"(?:Mkdirs failed to create|Permission denied|Unable to (?:create|rename)).*?{_FILE}[\s)]"),
-        "{0} cannot be written: see that the folder is there and may be written, and start the job again",
+        "{0} cannot be written: check that the folder exists and is writable, and start the job again",
     ),
     (
         re.compile(r"Incomplete log file|(?:Failed to|Cannot) (?:parse|read) (?:log|offset)|malformed log file", re.I),
-        "a file of Spark's own checkpoint (offsets, commits, sources) is damaged: put it back from a copy, or begin "
+        "a file of Spark's own checkpoint (offsets, commits, sources) is damaged: restore it from a copy, or start "
         "again with a new checkpoint and output",
     ),
     (
         re.compile(r"JAVA_GATEWAY_EXITED"),
-        "Java could not start: see its words above, and fix --memory, --conf or JAVA_HOME",
+        "Java could not start: see its message above, and fix --memory, --conf or JAVA_HOME",
     ),
     (
         re.compile("OutOfMemoryError|unable to create native thread"),

@@ -123,7 +123,7 @@ _STREAM = (
         "processedRowsPerSecond",
     ),
 )
-_TRIGGER = Metric("crown_stream_trigger_milliseconds", "gauge", "What that micro-batch took, from trigger to commit")
+_TRIGGER = Metric("crown_stream_trigger_milliseconds", "gauge", "Duration of that micro-batch, from trigger to commit")
 _SENT = Metric("crown_stream_sent_rows", "gauge", "Rows that an operator sent to its cells in it")
 
 

@@ -52,8 +52,8 @@ def check_apart(checkpoint: Path | None, output: Folder | None, inputs: Mapping[
             read = Path(os.path.realpath(source))
             if folder.is_relative_to(read) and not any(part[0] in "_." for part in folder.relative_to(read).parts):
                 raise SparkJobError(
-                    f"{option} {given[option]} is in the folder of --input {name}, where its files would be taken for "
-                    "changes: give a folder elsewhere"
+                    f"{option} {given[option]} is in the folder of --input {name}, where its files would be read as "
+                    "changes: give another folder"
                 )
 
 
@@ -62,8 +62,8 @@ def check_checkpoint(folder: Path) -> None:
     found = sorted(name for name in os.listdir(folder) if name not in _NOTED and not name.startswith("crown-error-"))
     if found and not _STATE & {*found}:
         raise SparkJobError(
-            f"--checkpoint {folder} holds files that are not of a job ({found[0]}, for one): give an empty folder, or "
-            "a new one"
+            f"--checkpoint {folder} holds files of something else than a job ({found[0]}, for example): give an empty "
+            "folder, or a new one"
         )
 
 
@@ -77,8 +77,8 @@ def without_output(checkpoint: Path) -> None:
     mine = _read(LocalFolder(checkpoint), _OWN)
     if mine is not None:
         raise SparkJobError(
-            f"the job of {checkpoint} writes to {mine.get('output')}, and its batches would be missing there if they "
-            "went elsewhere: give that folder as --output, or another --checkpoint"
+            f"the job of {checkpoint} writes to {mine.get('output')}, where all of its batches must be: give that "
+            "folder as --output, or another --checkpoint"
         )
 
 
@@ -110,7 +110,7 @@ def _reachable(folder: Folder) -> Iterator[None]:
         if isinstance(folder, LocalFolder):
             raise
         raise SparkJobError(
-            f"--output {folder} cannot be used ({error.strerror}): see that the store can be reached, and written to"
+            f"--output {folder} cannot be used ({error.strerror}): check that the store can be reached, and written to"
         ) from None
 
 
@@ -119,8 +119,8 @@ def _claimable(folder: Folder, checkpoint: Path) -> None:
     if SparkHistory(checkpoint).committed() >= 0 and not _there(folder):
         written = SparkHistory(checkpoint).committed() + 1
         raise SparkJobError(
-            f"--output {folder} is not there, but the job of {checkpoint} has written {written} batches"
-            f"{_where(_read(LocalFolder(checkpoint), _OWN))}: give that folder, put it back, or begin again with a new "
+            f"--output {folder} does not exist, but the job of {checkpoint} has written {written} batches"
+            f"{_where(_read(LocalFolder(checkpoint), _OWN))}: give that folder, restore it, or start again with a new "
             "checkpoint and output"
         )
     ready(folder, "--output")
@@ -140,7 +140,7 @@ def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> 
     if mine is not None and (wrote := mine.get("sink", SPARK)) != sink:
         raise SparkJobError(
             f"the job of {checkpoint} has written {folder} with --sink {wrote}, and two sinks do not see each other's "
-            f"batches: go on with that, or begin again with a new checkpoint and output"
+            f"batches: use the same sink, or start again with a new checkpoint and output"
         )
     if written < 0 and not found:
         theirs = None  # a job that failed before its first batch has no claim
@@ -150,25 +150,25 @@ def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> 
     if foreign or (written >= 0 and stream_of(checkpoint) is None):
         raise SparkJobError(
             f"{folder} holds the output of a job with another checkpoint, and Spark would skip every batch whose "
-            "number is there already: go on with that checkpoint, or choose another folder"
+            "number it contains already: use that checkpoint, or choose another folder"
         )
     if theirs is None and written < 0:
         if found:
             raise SparkJobError(
-                f"--output {folder} holds files that are not of this job ({found[0]}, for one): give an "
+                f"--output {folder} holds files of something else than this job ({found[0]}, for example): give an "
                 "empty folder, or a new one"
             )
         if committed >= 0:
             raise SparkJobError(
-                f"--output {folder} is empty, but the job of {checkpoint} has gone {committed + 1} batches"
-                f"{_where(mine)}: they would be missing. Give the folder that has them, or begin again with a new "
+                f"--output {folder} is empty, but the job of {checkpoint} has written {committed + 1} batches"
+                f"{_where(mine)}: they would be missing. Give the folder that has them, or start again with a new "
                 "checkpoint"
             )
     if not committed <= written <= committed + 1:
         raise SparkJobError(
-            f"{folder} has batches up to {written}, but by its checkpoint {checkpoint} the job is at batch "
-            f"{committed}: one of the two was replaced or set back. Put back the one that belongs to the other, or "
-            "begin again with a new checkpoint and output"
+            f"{folder} has batches up to {written}, but its checkpoint {checkpoint} is at batch {committed}: one of "
+            "the two was replaced or reset. Restore the one that belongs to the other, or start again with a new "
+            "checkpoint and output"
         )
     job = (mine or {}).get("job") or uuid.uuid4().hex
     _write(LocalFolder(checkpoint), _OWN, {"job": job, "output": str(folder), "sink": sink})
@@ -189,8 +189,8 @@ def _there(folder: Folder) -> bool:
 
 def _replaced(folder: Folder) -> SparkJobError:
     return SparkJobError(
-        f"--output {folder} was removed, or replaced by another, while the job was running: what it held is missing. "
-        "Put it back, or begin again with a new checkpoint and output"
+        f"--output {folder} was removed, or replaced by another, while the job was running: its contents are missing. "
+        "Restore it, or start again with a new checkpoint and output"
     )
 
 
@@ -212,7 +212,7 @@ def _read(folder: Folder, name: str) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError:
-        raise SparkJobError(f"{folder.at(name)} is damaged: put it back from a copy, or use new folders") from None
+        raise SparkJobError(f"{folder.at(name)} is damaged: restore it from a copy, or use new folders") from None
     except OSError as error:
         raise SparkJobError(f"{folder.at(name)} cannot be read: {error.strerror}") from None
     return found if isinstance(found, dict) else None

@@ -129,7 +129,7 @@ class Summary:
         if total["absent_deletes"]:
             yield f"{total['absent_deletes']:,} deletes found nothing to delete"
         if total["expired"] or total["late"]:
-            yield f"{total['expired']:,} rows have left their windows, {total['late']:,} came too late for them"
+            yield f"{total['expired']:,} rows have left their windows, {total['late']:,} came too late"
         if total["quarantined"]:
             yield f"{total['quarantined']:,} bad rows quarantined"
         if total["gone"]:

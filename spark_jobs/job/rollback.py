@@ -95,8 +95,8 @@ def rollback(
     stream = stream_of(where.checkpoint)
     if stream is None:
         raise CheckpointError(
-            f"{where.checkpoint} has no checkpoint of Spark's, which must go back, too: give the checkpoint of the "
-            "stream, in which Spark keeps its own"
+            f"{where.checkpoint} has no checkpoint of Spark, which must be rolled back, too: give the checkpoint of "
+            "the stream, which contains Spark's"
         )
     try:
         with alone(where.checkpoint):
@@ -201,7 +201,7 @@ class _Stream:
         if not self._batch < at <= newest:
             raise CheckpointError(
                 f"{place.name} is at batch {at} and the stream of {self._where.checkpoint} at {newest}, so it cannot "
-                f"go back to {self._batch}: put back the one of them that belongs to the other"
+                f"go back to {self._batch}: restore the one that belongs to the other"
             )
         return step(at)
 
@@ -255,8 +255,8 @@ def _rows(view: View, batch: int) -> pa.Table:
         batches, snapshots = CellLog.of(view.operator / str(cell), view.meta).listed()
         if batch not in (*batches, *snapshots):
             raise CheckpointError(
-                f"the result after batch {batch} is not known, because cell {cell} does not have that batch: leave the "
-                "table out, and begin it anew"
+                f"the result after batch {batch} is not known, because cell {cell} does not have that batch: leave "
+                "the table out, and fill a new one"
             )
     at = replace(view, batch=batch)
     output = kept_plan(view.operator, view.meta["fingerprint"]).program.output

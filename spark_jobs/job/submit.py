@@ -171,18 +171,18 @@ def _check(job: Job) -> None:
         raise SparkJobError("--verify adds up the weights that were written: leave --verify out, or --emit")
     if job.options.output.emit in (DEBEZIUM, RANGES) and job.format == "csv" and job.to_files:
         raise SparkJobError(
-            f"--emit {job.options.output.emit} writes rows within rows, which CSV has no place for: give --format json"
+            f"--emit {job.options.output.emit} writes nested rows, which CSV cannot hold: give --format json"
         )
     keyed = [name for name in job.options.schema if job.options.schema[name].upserts]
     if job.verify and keyed:
         raise SparkJobError(
-            f"--verify recomputes from the changes with the rows before them, which relation {keyed[0]!r}, with "
-            "upserts, does not have: leave --verify out, or the upserts"
+            f"--verify needs the old row of every change, which the upserts of relation {keyed[0]!r} do not have: "
+            "leave --verify out, or the upserts"
         )
     if job.verify and job.options.planning.windows:
         raise SparkJobError(
             f"--verify recomputes over all rows, and {next(iter(job.options.planning.windows))} has a window, which "
-            "lets rows go: leave --verify out, or the window"
+            "drops rows: leave --verify out, or the window"
         )
     if job.verify and not job.to_files:
         raise SparkJobError("--verify compares the written output: give a folder as --output")
@@ -201,7 +201,7 @@ def _check(job: Job) -> None:
     output = job.target() if job.to_files else None
     places.check_apart(job.checkpoint, output, {given.name: given.path for given in job.inputs})
     if job.prometheus is not None and not local_folder(job.prometheus, "--prometheus").parent.is_dir():
-        raise SparkJobError(f"--prometheus {job.prometheus}: its folder is not there; make it first")
+        raise SparkJobError(f"--prometheus {job.prometheus}: its folder does not exist; create it first")
     if job.sink != sinks.SPARK:
         if not job.to_files:
             raise SparkJobError(f"--sink {job.sink} writes a table: give a folder as --output")
@@ -225,7 +225,7 @@ def _check(job: Job) -> None:
 def _check_topics(job: Job) -> None:
     if job.verify:
         raise SparkJobError(
-            "--verify recomputes from what was read, and a topic may have forgotten it: leave out --verify, or --kafka"
+            "--verify reads the input again, and a topic may have removed records: leave out --verify, or --kafka"
         )
     if job.options.change is not None:
         raise SparkJobError(
@@ -347,8 +347,8 @@ def _verified(
     unknown = marked(aside / str(stream_of(checkpoint))) if job.options.checks.sets_aside else 0
     if unknown:
         raise SparkJobError(
-            f"--verify cannot compare: it recomputes from the rows as they came, and {unknown} of them are in the "
-            "quarantine that only the cells found to be bad (an enforced key): leave --verify out"
+            f"--verify cannot compare: it recomputes from all rows of the input, and {unknown} of them were "
+            "quarantined by the cells (an enforced key): leave --verify out"
         )
     frames = _frames(spark, schema, job, checkpoint, False)
     relations = envelope_of(plan, cells=1, quarantine=False).relations

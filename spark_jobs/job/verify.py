@@ -88,7 +88,7 @@ def demand_readable(spark: SparkSession, program: Program, dialect: str) -> None
     if program.plan is not None:
         return
     if program.windows:
-        raise SparkJobError("--verify recomputes over all rows, and this query has a window, which lets rows go")
+        raise SparkJobError("--verify recomputes over all rows, and this query has a window, which drops rows")
     if ":-" in program.query or "-[" in program.query:
         raise SparkJobError("--verify recomputes a query of several stages by its SQL text: write it in SQL")
     if dialect != "spark":

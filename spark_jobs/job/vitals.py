@@ -134,9 +134,7 @@ def balance(cells: Sequence[Vitals]) -> str:
         return ""
     largest = max(cells, key=lambda cell: cell.state_rows)
     times = largest.state_rows * len(cells) / rows
-    return (
-        f"balance: cell {largest.cell} has the most rows, {times:.1f} times what the {len(cells)} cells have on average"
-    )
+    return f"balance: cell {largest.cell} has the most rows, {times:.1f} times the average of the {len(cells)} cells"
 
 
 def checkpoint_line(operator: Folder, checkpoint: Folder | None = None) -> str:
@@ -157,21 +155,24 @@ def checkpoint_line(operator: Folder, checkpoint: Folder | None = None) -> str:
 
 _METRICS = (
     (Metric("crown_batch", "gauge", "Newest batch that the cell has applied"), "batch"),
-    (Metric("crown_batch_rows", "gauge", "Changes that the cell was given in that batch"), "rows"),
-    (Metric("crown_batch_deltas", "gauge", "Deltas that the cell gave out in that batch"), "deltas"),
-    (Metric("crown_batch_milliseconds", "gauge", "What that batch took in the cell"), "milliseconds"),
-    (Metric("crown_recent_batches_restored", "gauge", "Newest batches that found no live engine"), "restored"),
+    (Metric("crown_batch_rows", "gauge", "Changes that the cell received in that batch"), "rows"),
+    (Metric("crown_batch_deltas", "gauge", "Deltas that the cell returned in that batch"), "deltas"),
+    (Metric("crown_batch_milliseconds", "gauge", "Duration of that batch in the cell"), "milliseconds"),
+    (Metric("crown_recent_batches_restored", "gauge", "Newest batches for which the state was restored"), "restored"),
     (Metric("crown_recent_batches_redone", "gauge", "Newest batches that were executed again"), "redone"),
-    (Metric("crown_recent_rows_quarantined", "gauge", "Rows of the newest batches that were put aside"), "quarantined"),
+    (
+        Metric("crown_recent_rows_quarantined", "gauge", "Rows of the newest batches that were quarantined"),
+        "quarantined",
+    ),
     (STATE_ROWS, "state_rows"),
     (STATE_BYTES, "state_bytes"),
     (
-        Metric("crown_state_resident_bytes", "gauge", "What of them is in memory, where that has a limit"),
+        Metric("crown_state_resident_bytes", "gauge", "Bytes of them in memory, if there is a limit"),
         "resident_bytes",
     ),
     (LATE_CHANGES, "outdated"),
     (
-        Metric("crown_recent_batches_amplified", "gauge", "Newest batches with a change that gave too many deltas"),
+        Metric("crown_recent_batches_amplified", "gauge", "Newest batches with a change that caused too many deltas"),
         "amplified",
     ),
     (ABSENT, "absent"),

@@ -32,8 +32,8 @@ def split(log: Folder, last: int) -> tuple[list[str], list[str]]:
     first = max((number for number, name in kept.items() if name.endswith(".compact")), default=0)
     if not kept.keys() >= {*range(first, last + 1)}:
         raise CheckpointError(
-            f"{log} does not say which files are of the batches up to {last}: Spark has put them together with those "
-            "of later ones. Give a later batch"
+            f"{log} does not show which files belong to the batches up to {last}: Spark has merged it with the logs "
+            "of later batches. Give a later batch"
         )
     return list(kept.values()), [entries[number] for number in sorted(entries.keys() - kept.keys(), reverse=True)]
 

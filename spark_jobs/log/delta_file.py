@@ -97,7 +97,7 @@ def unpack(data: bytes, path: object, owner: Owner, batch: int) -> Link:
             raise DamagedStateError(f"{path} is not a delta of this operator: restore it from a copy") from None
         if error.torn:
             raise DamagedStateError(f"{path} is damaged: its checksum does not match. {_RESTORE}") from None
-        raise DamagedStateError(f"{path} is whole, but its contents are not those of a delta. {_RESTORE}") from None
+        raise DamagedStateError(f"{path} is complete, but its contents are not those of a delta. {_RESTORE}") from None
     return replace(_link(header, path, owner, batch), changes=tables, digest=digest_of(data), size=len(data))
 
 
@@ -125,7 +125,7 @@ def _link(header: Mapping[str, Any], path: object, owner: Owner, batch: int) -> 
     found = (header.get("stream", owner.stream), header["cell"], header["batch"])
     if found != (owner.stream, owner.cell, batch):
         raise DamagedStateError(
-            f"{path} is the delta of batch {found[2]} of cell {found[1]} of stream {found[0]}, but it stands where "
+            f"{path} is the delta of batch {found[2]} of cell {found[1]} of stream {found[0]}, but it has the name of "
             f"that of batch {batch} of cell {owner.cell} of stream {owner.stream} belongs: it was copied or renamed. "
             f"{_RESTORE}"
         )

@@ -42,7 +42,7 @@ def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
     if stored["format"] != known:
         raise PlanChangedError(
             f"the state in {folder} has format {stored['format']}, this version reads format {known} of a state in "
-            f"{cells} {'cell' if cells == 1 else 'cells'}: go on with the version that wrote it, or start with a new "
+            f"{cells} {'cell' if cells == 1 else 'cells'}: use the version that wrote it, or start with a new "
             "checkpoint"
         )
     if stored["fingerprint"] != meta["fingerprint"]:
@@ -55,8 +55,8 @@ def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
     if stored["cells"] != meta["cells"]:
         raise PlanChangedError(
             f"the state in {folder} is cut into {stored['cells']} cells ({stored['fingerprint']}), this run asks for "
-            f"{meta['cells']}: go on with cells={stored['cells']}; or stop the job, and run `crown state` with the "
-            f"checkpoint and --recell {meta['cells']}, which cuts it anew; or start with a new checkpoint"
+            f"{meta['cells']}: use cells={stored['cells']}; or stop the job, and run `crown state` with the "
+            f"checkpoint and --recell {meta['cells']}; or start with a new checkpoint"
         )
     if stored["grid"] != meta["grid"]:
         raise PlanChangedError(
@@ -97,8 +97,8 @@ def _refuse_orphans(folder: Folder) -> None:
     cells = cell_folders(folder)
     if cells and read_meta(folder) is None:
         raise DamagedStateError(
-            f"{folder.at(_FILE)} is gone, but there are cells ({', '.join(path.name for path in cells)}): without "
-            "it the number of cells of the state is not known. Put it back from a copy, or start with a new "
+            f"{folder.at(_FILE)} is missing, but there are cells ({', '.join(path.name for path in cells)}): without "
+            "it the number of cells of the state is not known. Restore it from a copy, or start with a new "
             "checkpoint"
         )
 

@@ -79,8 +79,8 @@ class Whereabouts:
         try:
             if (self.checkpoint / HERE).has(HANDOVER) and not self.states(operator):
                 raise CheckpointError(
-                    f"the checkpoint {self.checkpoint} hands over from a load to the stream, and nothing was loaded: "
-                    "run bulk_load with it to its end first"
+                    f"the checkpoint {self.checkpoint} hands over from a load to the stream, but nothing was loaded: "
+                    "run bulk_load with it to the end first"
                 )
         except OSError as error:
             raise CheckpointError(f"cannot read {self.checkpoint / HERE}: {error.strerror}") from None
@@ -93,7 +93,7 @@ class Whereabouts:
     def unfinished(self, batch: int) -> CheckpointError:
         """Returns the error for a stream whose rollback to a batch was not finished."""
         return CheckpointError(
-            f"the stream of {self.checkpoint} was to go back to batch {batch}, which was not finished: run "
+            f"the rollback of {self.checkpoint} to batch {batch} was not finished: run "
             f"`crown state {self.checkpoint} --rollback-to {batch}` again, with the same --into"
         )
 
@@ -119,7 +119,9 @@ class Whereabouts:
 
     def outside(self, kind: str) -> list[str]:
         """Returns the folders of a kind (``QUARANTINES``, ``TABLES``) into which the stream writes."""
-        remedy = "put it back from a copy, or delete it and name its tables yourself where the stream is to go back"
+        remedy = (
+            "restore it from a copy, or delete it, and name the tables yourself (--into) when you roll back the stream"
+        )
         return _said(self.checkpoint / HERE, _OUTSIDE, lambda found: list(found.get(kind, [])), remedy) or []
 
     def writes_to(self, kind: str, folder: str) -> None:
@@ -157,14 +159,14 @@ def located(
     if noted is not None and noted != str(root):
         if state is not None:
             raise CheckpointError(
-                f"the state of the checkpoint {folder} is in {noted}, but state= says {root}: give the one that has "
-                "it, or begin with a new checkpoint"
+                f"the state of the checkpoint {folder} is in {noted}, but state= is {root}: give the folder that has "
+                "the state, or start with a new checkpoint"
             )
         root = folder_at(noted, "state", options, spool)
     if noted is None and state is not None and root != folder / HERE and _has_state(folder):
         raise CheckpointError(
-            f"the state of the checkpoint {folder} is in it, but state= says {root}: leave out state=, or begin with a "
-            "new checkpoint"
+            f"the state of the checkpoint {folder} is inside it, but state= is {root}: leave out state=, or start "
+            "with a new checkpoint"
         )
     if root == folder:
         raise FolderError(f"state {root} is the checkpoint itself: leave out state=, or give a folder of its own")
@@ -176,7 +178,7 @@ def current(home: Folder) -> Folder:
 
     Raises :class:`CheckpointError` if the file cannot be read, or does not name a folder.
     """
-    remedy = 'put it back from a copy, or write into it the folder beside it that has the state: {"state": "cells-..."}'
+    remedy = 'restore it from a copy, or write into it which folder next to it has the state: {"state": "cells-..."}'
     name = _said(home, CURRENT, lambda found: _CUT_ANEW.fullmatch(found["state"])[0], remedy)  # type: ignore[index]
     return home if name is None else home / name
 
@@ -196,7 +198,7 @@ def make_current(home: Folder, state: Folder) -> None:
 
 def elsewhere(checkpoint: Folder) -> str | None:
     """Returns the place of a checkpoint's state, if the state is outside of the checkpoint."""
-    remedy = 'put it back from a copy, or write {"state": "<where it is>"}'
+    remedy = 'restore it from a copy, or write {"state": "<folder or URI of the state>"}'
     return _said(checkpoint / HERE, _ELSEWHERE, lambda found: str(found["state"]), remedy)
 
 

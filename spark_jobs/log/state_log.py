@@ -165,7 +165,7 @@ class CellLog:
         except FileNotFoundError:
             raise BrokenChainError(
                 f"cell {self.cell}: the delta of batch {batch} is missing ({path}); the state cannot be rebuilt "
-                "without it. Put the file back from a copy, or start again with a new checkpoint"
+                "without it. Restore the file from a copy, or start again with a new checkpoint"
             ) from None
         except OSError as error:
             raise CheckpointError(f"cannot read the state log {path}: {error.strerror}") from None
@@ -319,8 +319,8 @@ class CellLog:
         from_the_start = not snapshots if not batches else self.read(batches[0]).prev in (EMPTY, BACKFILL)
         if not from_the_start and not any(version <= batch for version in snapshots):
             raise CheckpointError(
-                f"cell {self.cell} cannot go back to batch {batch}: what led there is no longer kept in {self.folder}. "
-                "Give a later batch"
+                f"cell {self.cell} cannot go back to batch {batch}: older files were deleted from {self.folder}. Give "
+                "a later batch"
             )
 
     def forget(self, batch: int) -> None:

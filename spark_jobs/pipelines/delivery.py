@@ -63,7 +63,7 @@ class Delivery:
                     f"view {view}: {table} is in the folder of the pipeline's own tables: give another one"
                 )
             if any(_table(known) == table for places in self._places.values() for known in places.values()):
-                raise SourceError(f"view {view}: a view writes to {table} already; give it a place of its own")
+                raise SourceError(f"view {view}: a view already writes to {table}; give this view a place of its own")
             mine[_called(place)] = place
 
     def follow(self, other: Delivery) -> None:
@@ -91,8 +91,8 @@ class Delivery:
             stale = [place for place in places if place in before and place != OWN]
             if stale and not same:
                 raise SourceError(
-                    f"the view {name} is another one now, and {stale[0]} has the rows of the old one: give the new one "
-                    "another place"
+                    f"the view {name} has a new definition, and {stale[0]} has the rows of the old one: give the new "
+                    "one another place"
                 )
             if places:
                 found[name] = {place: before.get(place, version) if same else version for place in places}
@@ -184,7 +184,7 @@ class Delivery:
                 raise ForeignRowsError(
                     f"the table of the view {name} does not hold the rows that version {note['version'] - 1} left in "
                     "it, because another program has changed it: "
-                    f"crown pipelines full-refresh --view {name} makes it anew"
+                    f"crown pipelines full-refresh --view {name} writes it again"
                 ) from None
         else:
             at = self._places[name.lower()][place]

@@ -189,7 +189,7 @@ class Maker:
             if version not in known:
                 raise SourceError(
                     f"version {version} cannot be restored: the state keeps these versions: "
-                    f"{', '.join(map(str, sorted(known)))}. Give one of them; with a larger keep, more are kept from "
+                    f"{', '.join(map(str, sorted(known)))}. Give one of them; a larger keep keeps more versions from "
                     "then on"
                 )
 
@@ -217,8 +217,8 @@ class Maker:
         for name in views:
             if name.lower() in defined:
                 raise SourceError(
-                    f"{defined[name.lower()]}: the view {name} is still defined, and the next run would make it again: "
-                    "delete its definition first"
+                    f"{defined[name.lower()]}: the view {name} is still defined, and the next run would create it "
+                    "again: delete its definition first"
                 )
 
         def demand(database: DurableDatabase) -> None:

@@ -108,7 +108,7 @@ class Pipeline:
         """
         if isinstance(table, DataFrame) and table.isStreaming:
             if flag_of(static, "static"):
-                raise SourceError(f"source {name}: a stream is read on in each run: leave out static=True")
+                raise SourceError(f"source {name}: every run reads new rows of a stream: leave out static=True")
             self._stream(name, {name: table})
         else:
             given = given_by(self._session, name, table)

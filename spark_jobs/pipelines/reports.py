@@ -26,11 +26,11 @@ class Step:
 def group_lines(found: Groups) -> Iterator[str]:
     """Yields lines for people: which views share cells, how their rows are sent there, and how many."""
     for number, group in enumerate(found.groups, 1):
-        merged = f"; merged by one operator more: {', '.join(group.merged)}" if group.merged else ""
+        merged = f"; merged by another operator: {', '.join(group.merged)}" if group.merged else ""
         cells = "one cell" if group.cells == 1 else f"{group.cells} cells"
         yield f"group {number}, {cells}: {', '.join(group.results)}{merged}"
         if group.cells == 1:
-            yield "  no cut serves them, or none with which a cell gets clearly fewer rows than there are"
+            yield "  they cannot be cut so that a cell gets clearly fewer rows than there are"
             continue
         ways = [
             f"{name} by {', '.join(by).replace('*', 'any column')}" if by else f"all of {name} to every cell"
@@ -45,7 +45,7 @@ def group_lines(found: Groups) -> Iterator[str]:
         )
     so = "jobs of maintain() on several hosts would have less to do" if found.pays else "one process is as good"
     yield (
-        f"a host with a cell of each group gets {_count(found.rows)} rows, the one process of a pipeline "
+        f"a host with a cell of each group gets {_count(found.rows)} rows, the single process of a pipeline "
         f"{_count(found.arriving)}: {so}"
     )
 

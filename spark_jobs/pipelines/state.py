@@ -160,9 +160,7 @@ class PipelineState:
 def _taken(folder: Path) -> CheckpointError:
     process = holder(folder)
     which = f"process {process}" if process else "another process"
-    return CheckpointError(
-        f"{which} runs or watches this pipeline already: wait until it has come to its end, or end it"
-    )
+    return CheckpointError(f"{which} runs or watches this pipeline already: wait until it ends, or end it")
 
 
 def versions(history: Iterable[tuple[int, Any]]) -> dict[int, tuple[int, Mapping[str, Any]]]:

@@ -209,8 +209,8 @@ def lines(found: Vitals) -> Iterator[str]:
     yield f"version {found['version']}, {found.get('bytes', 0)} bytes of state{back}, {opened}"
     damaged = found.get("damaged")
     if damaged is not None:
-        remedy = ": crown pipelines run --verify continues with what is whole"
-        yield "the state is whole" if not damaged else f"the state is damaged: {'; '.join(damaged)}{remedy}"
+        remedy = ": crown pipelines run --verify continues with the intact part"
+        yield "the state is intact" if not damaged else f"the state is damaged: {'; '.join(damaged)}{remedy}"
     success = found["success"]
     if success is not None:
         phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in success["phases"].items())
@@ -238,14 +238,14 @@ _UP = _metric("up", "gauge", "1 if a process has the state open")
 _FAILED = _metric("failed", "gauge", "1 if the newest run failed")
 _VERSION = _metric("version", "gauge", "Version of the views and their tables")
 _RUNS = _metric("runs_total", "counter", "Runs, by how they ended")
-_SUCCESS = _metric("last_success_timestamp_seconds", "gauge", "When the newest run that succeeded ended")
-_ERROR = _metric("last_error_timestamp_seconds", "gauge", "When the newest run that failed ended")
-_SECONDS = _metric("run_seconds", "gauge", "What the newest run that succeeded took")
-_PHASES = _metric("phase_seconds", "gauge", "What a phase of it took")
+_SUCCESS = _metric("last_success_timestamp_seconds", "gauge", "End of the newest run that succeeded")
+_ERROR = _metric("last_error_timestamp_seconds", "gauge", "End of the newest run that failed")
+_SECONDS = _metric("run_seconds", "gauge", "Duration of the newest run that succeeded")
+_PHASES = _metric("phase_seconds", "gauge", "Duration of a phase of it")
 _BY_SOURCE = (
     (_metric("source_rows", "gauge", "Changes of a source that the newest run read"), "rows"),
     (_metric("source_rows_total", "counter", "Changes of a source that were read"), "rows_total"),
-    (_metric("source_read_timestamp_seconds", "gauge", "When all that a source had was read"), "at"),
+    (_metric("source_read_timestamp_seconds", "gauge", "Time up to which a source was read completely"), "at"),
 )
 _BEHIND = (
     (_metric("source_versions_behind", "gauge", "Versions of a table that were not read yet"), "versions"),
@@ -253,7 +253,7 @@ _BEHIND = (
 )
 _BY_VIEW = (
     (_metric("view_rows", "gauge", "Rows of a view"), "rows"),
-    (_metric("view_read_rows", "gauge", "Changes of what a view reads, in the newest run"), "read"),
+    (_metric("view_read_rows", "gauge", "Changes that a view read in the newest run"), "read"),
 )
 _CHANGED = _metric("view_changed_rows", "gauge", "Rows of a view that the newest run changed")
 _CHANGED_TOTAL = _metric("view_changed_rows_total", "counter", "Rows of a view that were changed")

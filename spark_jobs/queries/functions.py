@@ -40,7 +40,7 @@ def not_carried(name: str) -> PlanError | None:
     own = NAMED.get(name.upper())
     if own is None or "months" not in _gives(own):
         return None
-    message = f"function {own.name!r} returns {_gives(own)}, which PySpark does not carry"
+    message = f"function {own.name!r} returns {_gives(own)}, which PySpark does not support"
     return PlanError(message, hint="return a number of months")
 
 

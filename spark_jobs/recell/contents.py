@@ -46,9 +46,9 @@ def _rows(engine: ProgramEngine, relation: str, name: str, where: object) -> pa.
     here = kept(engine, masks=True)
     if name not in here:
         raise CheckpointError(
-            f'the cells of {where} do not keep the rows of {relation} (on_missing="trust"), or not when they came (a '
-            "window by arrival), so they cannot be cut anew: start again with a new checkpoint, from bulk_load() with "
-            "cells="
+            f'the cells of {where} do not store the rows of {relation} (on_missing="trust"), or not when they arrived '
+            "(a window by arrival), so they cannot be cut into another number of cells: start again with a new "
+            "checkpoint, from bulk_load() with cells="
         )
     return here[name]
 
@@ -117,13 +117,13 @@ def _sizes(rows: pa.Table) -> tuple[int, int]:
 
 def _misplaced(relation: str, cell: int, where: object) -> DamagedStateError:
     return DamagedStateError(
-        f"cell {cell} of {where} has rows of {relation} that belong into other cells: its files are damaged, or this "
-        "Spark hashes otherwise than it did. Put them back from a copy, or start again with a new checkpoint"
+        f"cell {cell} of {where} has rows of {relation} that belong to other cells: its files are damaged, or this "
+        "version of Spark hashes differently. Restore them from a copy, or start again with a new checkpoint"
     )
 
 
 def _lost(relation: str, cell: int, where: object) -> DamagedStateError:
     return DamagedStateError(
-        f"cell {cell} of {where} has not the rows of {relation} that it must have by what the other cells have: put "
-        "its files back from a copy, or start again with a new checkpoint"
+        f"cell {cell} of {where} lacks rows of {relation} that other cells have: restore its files from a copy, or "
+        "start again with a new checkpoint"
     )

@@ -43,7 +43,7 @@ def _demand_columns(given: Exchange, program: Program, step: Step, base: Rows) -
         known = {*has[relation], step.envelope.masks}
         if absent := [column.name for column in columns if column.name.lower() not in known]:
             raise CheckpointError(
-                f"the cells do not keep the column {absent[0]!r} of {relation}, which {given.grid.cells} "
+                f"the cells do not store the column {absent[0]!r} of {relation}, which {given.grid.cells} "
                 f"{'cell reads' if given.grid.cells == 1 else 'cells read'}: start again with a new checkpoint, from "
                 "bulk_load() with cells="
             )
@@ -61,8 +61,8 @@ def changes_of(given: Exchange, program: Program, base: Rows, cell: int) -> dict
         rows = base[role.relation]
         if given.grid.cells > 1 and (absent := lacking(role, rows.column_names)):
             raise CheckpointError(
-                f"the cells do not keep the column {absent[0]!r} of {role.relation}, which nothing reads, and by which "
-                "its rows would be cut: start again with a new checkpoint, from bulk_load() with cells="
+                f"the cells do not store the column {absent[0]!r} of {role.relation}, because the query does not read "
+                "it, but its rows would be cut by it: start again with a new checkpoint, from bulk_load() with cells="
             )
         belongs = of_role(role, given.grid.cells, rows)
         found[name] = rows if belongs is None else rows.filter(pa.array(belongs == cell))

@@ -81,15 +81,17 @@ def job_of(where: Whereabouts, cells: int) -> Job:
     stream = stream_of(where.checkpoint)
     if stream is None:
         raise CheckpointError(
-            f"{where.checkpoint} has no checkpoint of Spark's, so it is not known whether its last batch was "
-            "committed: give the checkpoint of the job, in which Spark keeps its own, too"
+            f"{where.checkpoint} has no checkpoint of Spark, so it is not known whether its last batch was committed: "
+            "give the checkpoint of the job, which contains Spark's"
         )
     found = {name: read_meta(where.root / stream / name) for name in sorted((where.root / stream).folders())}
     metas = {name: meta for name, meta in found.items() if meta is not None}
     first = [name for name in metas if not name.endswith(MERGE) and KEYS not in name and WITHIN not in name]
     if len(first) != 1:
         said = f"has {len(first)} queries ({', '.join(first)})" if first else "has no state of a query"
-        raise CheckpointError(f"{where.checkpoint} {said}: only the state of one query can be cut anew")
+        raise CheckpointError(
+            f"{where.checkpoint} {said}: only the state of one query can be cut into another number of cells"
+        )
     batch = _settled(where, stream, metas)
     name, meta = first[0], metas[first[0]]
     folder = where.root / stream / name
@@ -98,7 +100,7 @@ def job_of(where: Whereabouts, cells: int) -> Job:
     kept = kept_plan(folder, meta["fingerprint"])
     whole = kept.whole
     if whole is None:
-        raise CheckpointError(f"{folder} does not say which query was cut into its cells: put {PLAN} back from a copy")
+        raise CheckpointError(f"{folder} does not show which query was cut into its cells: restore {PLAN} from a copy")
     old, new = rounds_along(whole, Grid.from_json(meta["grid"])), rounds(whole, cells)
     common = {"root": str(where.root), "scratch": None, "keep": 0, "run": "", "query": meta["query"]}
     common |= {"fingerprint": meta["fingerprint"], "on_missing": kept.on_missing}

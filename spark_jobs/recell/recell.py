@@ -76,7 +76,9 @@ def recell(checkpoint: Folder, cells: int, options: Mapping[str, str] | None = N
             _synced(state)
             make_current(where.home, state)
     except OSError as error:
-        raise CheckpointError(f"the state of {checkpoint} cannot be cut anew: {error.strerror}") from None
+        raise CheckpointError(
+            f"the state of {checkpoint} cannot be cut into another number of cells: {error.strerror}"
+        ) from None
     aside = [where.root / job.stream, where.root / "backfill"] if where.root == where.home else [where.root]
     there = tuple(folder for folder in aside if folder.folders())
     return Recelled(job.old[0].meta["cells"], cells, job.batch, result, state, there, where.home.at(CURRENT))
@@ -163,7 +165,8 @@ def _made(stride: ExchangeStep, base: Rows, state: Folder, digests: set[str], ba
 def _compared(wanted: Sum, found: Sum, where: Folder) -> None:
     if wanted != found:
         raise BrokenChainError(
-            f"cut anew, the state of {where} gives {found.rows:,} rows with checksum {found.checksum:016x}, and not "
-            f"the {wanted.rows:,} rows with {wanted.checksum:016x} that it gives: nothing was changed. This is a "
-            "mistake of crown, please report it; until then start again with a new checkpoint"
+            f"with the new number of cells, the state of {where} gives {found.rows:,} rows with checksum "
+            f"{found.checksum:016x}, and not the {wanted.rows:,} rows with {wanted.checksum:016x} of before: "
+            "nothing was changed. This is a bug in crown, please report it; until it is fixed, start again with a new "
+            "checkpoint"
         )

@@ -78,21 +78,21 @@ def address(place: str | Path, option: str) -> Path | Address:
         return _local(text, option)
     if scheme.lower() not in _STORES:
         raise FolderError(
-            f"{option} {masked(text)}: {scheme}: cannot be served, because state needs files that only one of several "
-            "writers can create, and pyarrow's file systems, HDFS among them, have no such create; give a local or "
+            f"{option} {masked(text)}: {scheme}: is not supported, because state needs files that only one of several "
+            "writers can create, which pyarrow's file systems, such as HDFS, do not offer; give a local or "
             f"network-mounted folder, or s3://, gs:// or az:// ({masked('./' + text)} if a folder is called so)"
         )
     parts = urlparse(text)
     if ":" in parts.netloc.rpartition("@")[0] or parts.query or parts.fragment:
         raise FolderError(
-            f"{option} {masked(text)}: credentials and settings do not belong into a URI, which everybody sees; set "
+            f"{option} {masked(text)}: credentials and settings do not belong in a URI, which others can see; set "
             "them in the environment, or as storage_options="
         )
     if not parts.netloc or not text.lower().startswith(f"{scheme.lower()}://"):
         raise FolderError(f"{option} {masked(text)}: this URI names no bucket; write {scheme}://bucket/folder")
     prefix = "/".join(part for part in unquote(parts.path).split("/") if part)
     if any(part in (".", "..") for part in prefix.split("/")):
-        raise FolderError(f"{option} {masked(text)}: . and .. are no folders of a bucket; leave them out")
+        raise FolderError(f"{option} {masked(text)}: . and .. are not folders of a bucket; leave them out")
     return Address(f"{_STORES[scheme.lower()]}://{parts.netloc}", prefix)
 
 

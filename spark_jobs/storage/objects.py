@@ -303,11 +303,11 @@ class ObjectFolder(Folder):
         try:
             created = self.create(name, b"crown")
             if self.create(name, b"crown again"):
-                raise OSError(errno.ENOTSUP, "this store writes over an object that is to be created once only")
+                raise OSError(errno.ENOTSUP, "this store overwrites an object that must be created only once")
         finally:
             self.delete([name])
         if not created:
-            raise OSError(errno.EIO, "a new object was said to be there already")
+            raise OSError(errno.EIO, "the store reported that a new object already existed")
 
 
 def _obstore(uri: str) -> Any:

@@ -79,7 +79,7 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
     """
     if not isinstance(given, str):
         raise SourceError(
-            "a result is kept in the folder of a table, postgresql://..., kafka://... or iceberg:..., not "
+            "a result is written to the folder of a table, postgresql://..., kafka://... or iceberg:..., not "
             f"{given!r:.100}"
         )
     if given.startswith(_ICEBERG):
@@ -101,7 +101,7 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
         topic = unquote(parts.path.strip("/"))
         if not (hosts and topic) or table is not None or hosts != parts.netloc:
             raise SourceError(
-                "write kafka://host:9092/topic?key=a,b, and behind it what its client needs besides, such as "
+                "write kafka://host:9092/topic?key=a,b, followed by settings of its client, such as "
                 "&security.protocol=SSL&sasl.username=name"
             )
         avro = _OF_AVRO.intersection(asked)

@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_read_ends_in_the_sentence_of_the_embedded_engine(
 
 def test_options_of_another_reader_are_refused(spark, tmp_path):
     (tmp_path / "r.csv").write_bytes(delimited(ROWS, ",", "all", True, "\n"))
-    with pytest.raises(SourceError, match="CSV is not read by Spark, and has no option escape; it has header, sep"):
+    with pytest.raises(SourceError, match="CSV has no option escape; crown reads CSV itself, with header, sep"):
         read(spark, tmp_path / "r.csv", escape="x")
     with pytest.raises(SourceError, match=r"sep=\|\|: give one character"):
         read(spark, tmp_path / "r.csv", sep="||")

@@ -74,7 +74,7 @@ def test_a_query_of_spark_that_calls_a_function_which_returns_months_is_refused_
     try:
         schema = Schema.of({"t": {"m": "months", "x": "int64"}})
         assert [column.name for column in relation_of(spark, "SELECT x FROM t", schema).columns] == ["x"]
-        with pytest.raises(PlanError, match="function 'kept' returns months, which PySpark does not carry"):
+        with pytest.raises(PlanError, match="function 'kept' returns months, which PySpark does not support"):
             relation_of(spark, "SELECT x FROM t WHERE kept(m) = m", schema)
     finally:
         NAMED.pop("KEPT")

@@ -134,7 +134,7 @@ def test_a_stream_holds_its_checkpoint_from_a_second_after_its_start_until_it_en
 
 
 def test_where_bad_rows_go_is_asked_for_only_if_they_go_there(tmp_path):
-    with pytest.raises(CrownError, match=r'--quarantine says where bad rows go.* give --on-bad-row="quarantine"'):
+    with pytest.raises(CrownError, match=r'--quarantine is given, but bad rows.* give --on-bad-row="quarantine"'):
         by_submit(tmp_path, "--output", "noop", "--quarantine", tmp_path / "aside")
 
 

@@ -110,7 +110,7 @@ def test_deletes_have_the_key_alone_and_codes_of_rows_before_change_nothing(spar
     }
     assert rows_of(maintain(spark, "SELECT id, v FROM o", {"o": frame}, schema=declared)) == Counter({(1, "b"): 1})
     twice = frame.drop("_row_kind").withColumn("_weight", F.lit(2))
-    with pytest.raises(Exception, match="of a relation with upserts a row is there once; use 1 or -1"):
+    with pytest.raises(Exception, match="a relation with upserts has every row once; use 1 or -1"):
         maintain(spark, "SELECT id, v FROM o", {"o": twice}, schema=declared).collect()
 
 

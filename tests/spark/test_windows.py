@@ -131,7 +131,7 @@ def test_what_a_window_cannot_be_here_is_one_sentence(spark, tmp_path):
         maintain(spark, SQL, frames, checkpoint=state, schema=SCHEMA, windows={"u": crown.last_rows(3)})
     late = {"r": crown.ttl("ts", "1 hour", late="quarantine")}
     with pytest.raises(
-        SparkJobError, match=r'late rows of r are to be set aside, and bad rows are not: give on_bad_row="quarantine"'
+        SparkJobError, match=r'late rows of r go to a quarantine, and there is none: give on_bad_row="quarantine"'
     ):
         maintain(spark, SQL, frames, checkpoint=state, schema=SCHEMA, windows=late)
 

@@ -132,7 +132,7 @@ class Analysis:
             if view.refused is not None and view.definition.refresh in (INCREMENTAL, STRICT):
                 raise PlanError(
                     f"{view.definition.place}: the view {view.definition.name} cannot be maintained: {view.refused}",
-                    hint='allow refresh="auto", under which Spark computes it anew in every run',
+                    hint='allow refresh="auto", with which Spark recomputes it in every run',
                 )
         return self
 
@@ -204,7 +204,7 @@ class _Reader:
         definition = self._definitions[name]
         if name in self._open:
             ring = " -> ".join([*self._open[self._open.index(name) :], name])
-            raise SourceError(f"{definition.place}: the view {definition.name} reads itself ({ring}); break the ring")
+            raise SourceError(f"{definition.place}: the view {definition.name} reads itself ({ring}): remove the cycle")
         self._open.append(name)
         frame, leaves = self._resolved(definition)
         reads = tuple(dict.fromkeys(leaf.name for leaf in leaves))
@@ -361,11 +361,11 @@ def _said(definition: Definition, error: Exception, known: Collection[str] = ())
         name = str(error.getMessageParameters().get("relationName", "")).replace("`", "")  # type: ignore[attr-defined]
         if name.lower() in known:
             return (
-                f"{place}: {name} is not in the session that this function asks: call SparkSession.active() in the "
+                f"{place}: {name} is not in the session that this function uses: call SparkSession.active() in the "
                 "function, not before it"
             )
         return (
-            f"{place}: there is no table or view {name}: correct the name, create the table, or say where it is with "
+            f"{place}: there is no table or view {name}: correct the name, create the table, or name its location with "
             f"crown.source.{name.rpartition('.')[2]} in the configuration, Pipeline.source() in Python"
         )
     return f"{place}: {line_of(error)}"

@@ -76,13 +76,13 @@ def _read(manifest: Path) -> dict[str, Any]:
     try:
         given = json.loads(manifest.read_bytes())
         if not all(isinstance(given[part], dict) for part in ("metadata", "nodes", "sources")):
-            raise ValueError("it lacks its parts")
+            raise ValueError("parts of it are missing")
     except FileNotFoundError:
-        raise SourceError(f"{manifest} is not there: run dbt compile in the project first") from None
+        raise SourceError(f"{manifest} does not exist: run dbt compile in the project first") from None
     except OSError as error:
         raise SourceError(f"{manifest} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
-        raise SourceError(f"{manifest} is no manifest of dbt: run dbt compile in the project") from None
+        raise SourceError(f"{manifest} is not a manifest of dbt: run dbt compile in the project") from None
     return dict(given)
 
 
@@ -129,7 +129,7 @@ def _materialized(node: Mapping[str, Any]) -> str:
 def _compiled(node: Mapping[str, Any]) -> str:
     place = node["original_file_path"]
     if node.get("language", "sql") != "sql":
-        raise SourceError(f"{place}: the model {node['name']} is not SQL; have dbt keep it as a table")
+        raise SourceError(f"{place}: the model {node['name']} is not SQL; let dbt build it as a table")
     compiled = node.get("compiled_code")
     if not compiled:
         raise SourceError(f"{place}: the model {node['name']} was not compiled: run dbt compile in the project")

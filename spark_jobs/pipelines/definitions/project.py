@@ -59,7 +59,7 @@ class Definition:
         if self.refresh is not None and self.refresh not in POLICIES:
             raise SourceError(f"{self.place}: refresh={self.refresh!r:.100}: give one of {', '.join(POLICIES)}")
         if not isinstance(self.name, str) or _NAME.fullmatch(self.name) is None:
-            raise SourceError(f"{self.place}: {self.name!r:.100} is no name of a view: give letters, digits and _")
+            raise SourceError(f"{self.place}: {self.name!r:.100} is not a name of a view: use letters, digits and _")
 
 
 @dataclass
@@ -151,7 +151,7 @@ class Project(Specification):
     def _flow(self, name: str, table: str, does: str | Callable[[], DataFrame] | Changes, place: str) -> None:
         """Adds a flow to the streaming table that it writes to."""
         if table not in self.streams:
-            raise SourceError(f"{place}: the flow {name} writes to {table}, which is no table of it")
+            raise SourceError(f"{place}: the flow {name} writes to {table}, which is not a table of the project")
         flows = self.streams[table]
         if any(flow.name == name for flow in flows):
             raise SourceError(f"{place}: {table} has two flows called {name}; rename one")
@@ -228,7 +228,7 @@ def _registry(project: Project) -> Any:
             if not isinstance(output, (MaterializedView, TemporaryView, StreamingTable)):
                 place = _place(output.source_code_location)
                 raise SourceError(
-                    f"{place}: {output.name} is a sink: name where else a view's rows go with {INTO}VIEW in the "
+                    f"{place}: {output.name} is a sink: write the rows of a view elsewhere with {INTO}VIEW in the "
                     "configuration"
                 )
             outputs[output.name] = output
@@ -241,7 +241,9 @@ def _registry(project: Project) -> Any:
             if isinstance(output, StreamingTable):
                 project._flow(flow.name.split(".")[-1], table, flow.func, place)
             elif output is None:
-                raise SourceError(f"{place}: the flow {flow.name} writes to {flow.target}, which is no table of it")
+                raise SourceError(
+                    f"{place}: the flow {flow.name} writes to {flow.target}, which is not a table of the project"
+                )
             else:
                 project._define(table, flow.func, _TEMPORARY if isinstance(output, TemporaryView) else _VIEW, place)
 

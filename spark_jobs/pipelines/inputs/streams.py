@@ -24,7 +24,7 @@ class StreamingTable:
         for flow, stream in flows.items():
             if not isinstance(stream, DataFrame) or not stream.isStreaming:
                 raise SourceError(
-                    f"the streaming table {name} is defined by what is no stream: read with readStream or STREAM(...), "
+                    f"the streaming table {name} is not defined by a stream: read with readStream or STREAM(...), "
                     "or declare a materialized view"
                 )
             self._flows[own if flow == name else own / "flows" / flow.lower()] = stream

@@ -88,19 +88,21 @@ def follows(table: Folder | str, newest: int, batch: int, after: int | None = No
         return batch != newest
     has = "no batch" if newest < 0 else f"batches up to {newest}"
     why = (
-        "what lies between is missing" if batch > newest else "the checkpoint was set back, or belongs to another table"
+        "the batches in between are missing"
+        if batch > newest
+        else "the checkpoint was reset, or belongs to another table"
     )
     raise BrokenChainError(
-        f"the table {table} has {has} of this stream, which is at batch {batch}: {why}. Put back the one that "
-        "belongs to the other, or begin again with a new table and checkpoint"
+        f"the table {table} has {has} of this stream, which is at batch {batch}: {why}. Restore the one that belongs "
+        "to the other, or start again with a new table and checkpoint"
     )
 
 
 def foreign(folder: Folder, what: str) -> CheckpointError:
     """Returns the error for a folder that holds something else than this stream's table."""
     return CheckpointError(
-        f"{folder} holds {what}, and the deltas would be mixed with it: give this stream a folder of its own, or go on "
-        "with the checkpoint that belongs to that table"
+        f"{folder} holds {what}, and the deltas would be mixed with it: give this stream a folder of its own, or use "
+        "the checkpoint that belongs to that table"
     )
 
 
@@ -142,8 +144,8 @@ def place(folder: Folder, files: Iterable[str]) -> None:
         folder.adopt(files, folder / ATTEMPTS)
     except FileNotFoundError as error:
         raise CheckpointError(
-            f"{folder.at(error.filename)} is gone, though a batch was committed with it: put it back, or begin again "
-            "with a new table and checkpoint"
+            f"{folder.at(error.filename)} is missing, though a committed batch contains it: restore it, or start "
+            "again with a new table and checkpoint"
         ) from None
     except OSError as error:
         raise unwritten(folder, error) from None

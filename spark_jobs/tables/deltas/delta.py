@@ -51,7 +51,7 @@ class DeltaLog:
         if self._table is None:
             begun = {name for name, _ in attempts(folder)}  # a driver may have died before its first commit
             if strange := sorted(entries(folder) - OURS - begun):
-                raise foreign(folder, f"files of others ({strange[0]}, for one), but no Delta table")
+                raise foreign(folder, f"other files ({strange[0]}, for example), but no Delta table")
         elif self.newest() < 0 and self._table.file_uris():
             raise foreign(folder, "a Delta table with rows that this stream has not written")
 
@@ -117,9 +117,7 @@ class DeltaLog:
         wanted = Schema.from_arrow(schema_of(self._folder, parts[0])) if parts else None
         if self._table is None:
             if wanted is None:
-                raise SourceError(
-                    f"the Delta table {self._folder} cannot be made: no cell has said what columns it has"
-                )
+                raise SourceError(f"the Delta table {self._folder} cannot be created: no cell has reported its columns")
             return wanted
         found = self._table.schema()
         if wanted is not None and _columns(found) != _columns(wanted):
@@ -203,8 +201,8 @@ def back(folder: Folder, stream: str, batch: int) -> Callable[[], None]:
     version = _version_of(opened(folder), stream, batch)
     if version is None:
         raise CheckpointError(
-            f"the Delta table {folder} has no version that ends with batch {batch}: its log is kept for some time "
-            "only. Give a later batch"
+            f"the Delta table {folder} has no version that ends with batch {batch}: older versions were removed from "
+            "its log. Give a later batch"
         )
 
     def restored() -> None:
@@ -249,7 +247,7 @@ def table_files(path: Folder | Path | str, storage_options: Options | None = Non
     folder = folder_at(path, "path", storage_options)
     table = opened(folder)
     if table is None:
-        raise SourceError(f"{folder} is no Delta table: give the folder that write_deltas writes to")
+        raise SourceError(f"{folder} is not a Delta table: give the folder that write_deltas writes to")
     refuse_vectors(table, str(folder))
     return [unquote(uri.removeprefix("file://")) for uri in table.file_uris()]
 

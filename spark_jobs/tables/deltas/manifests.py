@@ -37,7 +37,7 @@ class Manifests:
                 raise foreign(folder, f"deltas of the stream {last['stream']}")
             place(folder, (part["file"] for part in last["files"]))  # a driver may have died before this step
         elif strange := sorted(entries(folder) - OURS - {MANIFESTS}):
-            raise foreign(folder, f"files of others ({strange[0]}, for one)")
+            raise foreign(folder, f"other files ({strange[0]}, for example)")
 
     def newest(self) -> int:
         """Returns the newest batch with a manifest."""

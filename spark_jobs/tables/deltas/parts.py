@@ -91,8 +91,8 @@ class Parts:
         batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
         if context is None or batch is None:
             raise CheckpointError(
-                "the deltas were read outside of their micro-batch, so nothing says of which one they are: "
-                "write_deltas starts the stream that writes them"
+                "the deltas were read outside of a micro-batch, so the number of their batch is not known: use "
+                "write_deltas, which starts the stream that writes them"
             )
         cell = context.partitionId()
         name = f"part-{int(batch):08d}-{cell:04d}-{uuid.uuid4().hex}.parquet"
@@ -246,7 +246,9 @@ def manifest(rows: Iterable[Any]) -> list[Part]:
     said = {int(row["cell"]): row for row in rows}
     lacking = sorted(set(range(max(said, default=-1) + 1)) - set(said))
     if lacking:
-        raise CheckpointError(f"cell {lacking[0]} has not said what it wrote: the micro-batch was not read whole")
+        raise CheckpointError(
+            f"cell {lacking[0]} has not reported what it wrote: the micro-batch was not read completely"
+        )
     found = (said[cell] for cell in sorted(said))
     return [Part(row["file"], int(row["rows"]), int(row["bytes"]), row["stats"]) for row in found if row["file"]]
 

@@ -39,14 +39,14 @@ def checked(schema: pa.Schema) -> pa.Schema:
             if not pa.types.is_duration(field.type):
                 number = f"12 * EXTRACT(YEAR FROM {name}) + EXTRACT(MONTH FROM {name})"
             raise SparkJobError(
-                f"column {name!r} is an INTERVAL, which the files of a table do not keep: select {number} instead"
+                f"column {name!r} is an INTERVAL, which the files of a table cannot hold: select {number} instead"
             )
     seen: set[str] = set()
     for name in schema.names:
         if name.lower() in seen:
             raise SparkJobError(
                 f"the table would have two columns called {name!r} ({BATCH!r} is the number of the micro-batch, and "
-                "case does not tell columns apart): rename one in the query"
+                "names that differ only in case are the same): rename one in the query"
             )
         seen.add(name.lower())
     return schema

@@ -80,9 +80,9 @@ def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last
             continue
         if b'"deletionVector"' in log and _takes_whole_files(log):
             raise SourceError(
-                f"version {version} of the Delta table {masked(where)} adds or removes files with deletion vectors and "
-                "has no change files (a RESTORE, an overwrite, or a delete of everything, for one), so the package "
-                f"deltalake would read rows that are deleted: {_WITHOUT} on the table, then begin with a new "
+                f"version {version} of the Delta table {masked(where)} adds or removes files with deletion vectors "
+                "and has no change files (a RESTORE, an overwrite, or a delete of everything, for example), so the "
+                f"package deltalake would read rows that are deleted: {_WITHOUT} on the table, then start with a new "
                 "checkpoint and load the table, or read it with Delta's own connector"
             )
 

@@ -75,7 +75,7 @@ class DeltaResult:
         kept = net.rows.drop_columns([OP]) if net.keyed else net.rows
         if table is None:
             if strange := sorted(entries(self._folder)):
-                raise another_s(str(self._folder), f"files of others ({strange[0]}, for one), but no Delta table")
+                raise another_s(str(self._folder), f"other files ({strange[0]}, for example), but no Delta table")
             where, options = str(self._folder), options_of(self._folder)
             table = DeltaTable.create(where, Schema.from_arrow(kept.schema), storage_options=options)
         known = table.transaction_version(stream)

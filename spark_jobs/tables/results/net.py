@@ -81,7 +81,7 @@ def _demand_key(net: Net, batch: int) -> None:
         worst = net.rows.slice(int(first[counts.argmax()]), 1).to_pylist()
         said = ", ".join(f"{name} = {worst[0][name]!r}" for name in net.match)
         raise SparkJobError(
-            f"keys={list(net.match)} is no key of the result: in batch {batch} several rows have {said}: "
+            f"keys={list(net.match)} is not a key of the result: in batch {batch} several rows have {said}: "
             "name columns that no two rows share, or leave out keys=: then every row has a count of its copies"
         )
 
@@ -123,7 +123,7 @@ def unfit(target: str, batch: int) -> ForeignRowsError:
     return ForeignRowsError(
         f"batch {batch} does not fit what is in {target}: a row to delete is missing, or a row to insert has the key "
         "of another one. Two rows of the result share a key, or another writer changed the table: name other keys=, "
-        "and begin again with an empty table and a new checkpoint"
+        "and start again with an empty table and a new checkpoint"
     )
 
 
@@ -142,5 +142,5 @@ def demand_columns(target: str, fields: Iterable[Any], rows: pa.Table, other: st
 def another_s(target: str, what: str) -> ForeignRowsError:
     """Returns the error for a table that holds something else than this stream's result."""
     return ForeignRowsError(
-        f"{target} holds {what}: give this stream a table of its own, or go on with the checkpoint that belongs to it"
+        f"{target} holds {what}: give this stream a table of its own, or use the checkpoint that belongs to it"
     )

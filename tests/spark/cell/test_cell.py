@@ -209,7 +209,7 @@ def test_an_attempt_waits_for_the_one_that_still_holds_the_engine(make, monkeypa
     monkeypatch.setattr(live, "LOCK_SECONDS", 0.2)
     zombie = make().apply(0, changes[0], Report(), None)
     next(zombie)
-    with pytest.raises(CheckpointError, match=f"held by process {os.getpid()}"):
+    with pytest.raises(CheckpointError, match=f"locked by process {os.getpid()}"):
         apply(make(), 0, changes[0])
     zombie.close()
     assert apply(make(), 0, changes[0])[0] == deltas[0]

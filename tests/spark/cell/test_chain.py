@@ -127,7 +127,7 @@ def test_a_cell_that_changed_places_with_another_is_refused(job):
 def test_cells_without_the_file_that_says_how_many_they_are_are_refused(job):
     job.run(CHANGES[:2])
     (job.state / "meta.json").unlink()
-    with pytest.raises(DamagedStateError, match=r"meta\.json is gone, but there are cells \(0, 1\)"):
+    with pytest.raises(DamagedStateError, match=r"meta\.json is missing, but there are cells \(0, 1\)"):
         check_meta(job.state, META)
 
 

@@ -65,7 +65,7 @@ def test_a_batch_past_the_budget_changes_nothing_and_is_applied_when_there_is_ro
     assert apply(cell_of(plan, "1 MiB"), 0, small)[0] == want[0]
     before = cell_of(plan).stats()
     for _ in range(2):
-        said = r"cell 0 has 0\.\d MiB of state, and batch 1 needs more than cell_budget=1\.0 MiB: nothing of it was"
+        said = r"cell 0 has 0\.\d MiB of state, and batch 1 needs more than cell_budget=1\.0 MiB: the batch was"
         with pytest.raises(MemoryBudgetError, match=said):
             apply(cell_of(plan, "1 MiB"), 1, large)
         after = cell_of(plan).stats()

@@ -110,7 +110,7 @@ def test_a_damaged_delta_is_refused_in_our_words_and_never_taken(tmp_path, count
 def test_a_header_that_names_a_relation_twice_is_refused(tmp_path):
     """The rows of the second would stand in for those of the first."""
     data = pack(LINKS[0], OWNER).replace(b'{"name": "s"', b'{"name": "r"')
-    with pytest.raises(CheckpointError, match=r"x\.delta is whole, but its contents are not those of a delta"):
+    with pytest.raises(CheckpointError, match=r"x\.delta is complete, but its contents are not those of a delta"):
         unpack(resigned(data), tmp_path / "x.delta", OWNER, LINKS[0].batch)
 
 

@@ -85,7 +85,9 @@ def test_a_query_with_more_relations_than_a_mask_has_bits_runs_in_one_cell():
     wide = dataclasses.replace(plan, stages=(dataclasses.replace(join, plan=nodes),))
     assert len(occurrences(wide)) == 63
     assert not envelope_of(wide, cells=1, quarantine=False).masked
-    with pytest.raises(SparkJobError, match=r"63 relations runs in one cell \(at most 62 can be cut\): cells=1"):
+    with pytest.raises(
+        SparkJobError, match=r"63 relations runs in one cell, because at most 62 relations can be cut: give cells=1"
+    ):
         envelope_of(wide, cells=2, quarantine=False)
 
 

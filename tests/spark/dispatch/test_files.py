@@ -192,10 +192,13 @@ def test_a_file_that_is_gone_or_damaged_is_an_error_that_says_what_to_do(spark, 
         pq.write_table(rows, file)
     deltas = crown.spark.maintain(spark, GROUPS, {"t": spark.read.parquet(str(tmp_path / "t"))})
     first.unlink()
-    with pytest.raises(crown.CrownError, match=r"1\.parquet is gone: put it back, or"), plain_errors():
+    with pytest.raises(crown.CrownError, match=r"1\.parquet is missing: restore it, or"), plain_errors():
         deltas.collect()
     first.write_bytes(b"no file")
-    with pytest.raises(crown.CrownError, match=r"1\.parquet is no Parquet file.*without rows"), plain_errors():
+    with (
+        pytest.raises(crown.CrownError, match=r"1\.parquet is not a readable Parquet file.*without rows"),
+        plain_errors(),
+    ):
         deltas.collect()
     pq.write_table(rows.slice(0, 0), first)
     assert result(deltas) == ["Row(b=1, s=1, _weight=1)"]

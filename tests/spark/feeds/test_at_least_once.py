@@ -134,7 +134,7 @@ def test_an_enforced_key_refuses_the_record_that_comes_again(spark):
 def test_a_topic_without_a_key_is_warned_of_and_offsets_forget_no_tombstones(spark):
     raw = spark.createDataFrame([(None, b"", "t", 0, 1, None)], KAFKA)
     plain = schema_of(["orders(id int64, shop string, amount int64)"])
-    with pytest.warns(QueryWarning, match=r"no key, and a topic may bring a record again") as seen:
+    with pytest.warns(QueryWarning, match=r"no key, but a topic may deliver a record again") as seen:
         split(raw, ["orders"], schema=plain)
     assert seen[0].filename == __file__
     with warnings.catch_warnings():
@@ -144,7 +144,7 @@ def test_a_topic_without_a_key_is_warned_of_and_offsets_forget_no_tombstones(spa
     forgets = Schema.of(
         {"orders": {**_columns(), "key": ["id"], "upserts": True, "sequence": "offset", "tombstones": 9}}
     )
-    with pytest.raises(SourceError, match=r"each partition of a topic counts its own: .*ts_ns"):
+    with pytest.raises(SourceError, match=r"each partition of a topic has its own offsets: .*ts_ns"):
         split(raw, ["orders"], schema=forgets)
 
 

@@ -30,10 +30,10 @@ def test_a_checkpoint_knows_its_topics_by_their_identifiers(tmp_path):
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text("v1\n")
     brokers._compare({"a": "A2", "b": "B1"}, checkpoint)
-    with pytest.raises(CheckpointError, match=r"topic 'b' was made anew since the checkpoint .* delete .*topics\.json"):
+    with pytest.raises(CheckpointError, match=r"topic 'b' was recreated after the checkpoint .* delete .*topics\.json"):
         brokers._compare({"a": "A2", "b": "B2"}, checkpoint)
     (tmp_path / "crown" / "topics.json").write_text("[")
-    with pytest.raises(CheckpointError, match=r"topics\.json is damaged: put it back"):
+    with pytest.raises(CheckpointError, match=r"topics\.json is damaged: restore it"):
         brokers._compare({"a": "A2"}, checkpoint)
 
 
@@ -51,9 +51,9 @@ def test_a_checkpoint_knows_its_topics_by_their_identifiers(tmp_path):
         ("Cannot find initial offsets for partitions shop-0. They may have been deleted.", "Restore it, or start"),
         (
             "Could not read records in offset [3, 9) for topic partition shop-0\nwith consumer group g.",
-            "the topic has removed records that were not read yet: keep them for longer",
+            "the topic has removed records that were not read yet: keep records for longer",
         ),
-        ("Starting offset for shop-0 was 3 but consumer reset to 9.", "or go on without these records"),
+        ("Starting offset for shop-0 was 3 but consumer reset to 9.", "or continue without these records"),
         ("Added partition shop-2 starts from 7 instead of 0.", "filled by bulk_load from the tables"),
     ],
 )
@@ -166,7 +166,7 @@ def main() -> None:
     admin.delete("longer")
     admin.make("longer")
     admin.write("longer", range(10, 30))
-    with pytest.raises(CheckpointError, match="topic 'longer' was made anew since the checkpoint"):
+    with pytest.raises(CheckpointError, match="topic 'longer' was recreated after the checkpoint"):
         follow("longer", folder / "a")
     (folder / "a" / "crown" / "topics.json").unlink()
     assert len(follow("longer", folder / "a")[0]) == 16, "this is what Spark would do"
@@ -183,7 +183,9 @@ def main() -> None:
 
     admin.make("compacted", cleanup_policy="compact")
     admin.write("compacted", [1, 2])
-    with pytest.raises(SourceError, match="relation 'r': topic 'compacted' is compacted, so it keeps the last record"):
+    with pytest.raises(
+        SourceError, match="relation 'r': topic 'compacted' is compacted, so it keeps only the last record"
+    ):
         follow("compacted", folder / "c", "r(id int64 key) enforced")
     assert len(follow("compacted", folder / "c")[0]) == 2
 

@@ -130,7 +130,7 @@ def test_a_load_hands_over_to_the_stream_without_gap_or_overlap(spark, tmp_path,
     begun = handover(spark, {"sales": DeltaFeed(sales.path)}, checkpoint=state)
     assert begun.positions == {"sales": sales.version}
     then = sales.oracle.result
-    with pytest.raises(CheckpointError, match="nothing was loaded: run bulk_load with it to its end first"):
+    with pytest.raises(CheckpointError, match="nothing was loaded: run bulk_load with it to the end first"):
         maintain(spark, SQL, begun.changes, checkpoint=state)
     for _ in range(3):
         sales.any()
@@ -153,20 +153,22 @@ def test_before_spark_4_2_a_batch_has_all_versions(spark, tmp_path, monkeypatch)
     sales = Sales(tmp_path / "sales")
     sales.any()
     monkeypatch.setattr(delta, "BATCHES_END", False)
-    with pytest.raises(SourceError, match=r"versions=1: Spark .* takes all versions that there are; leave it out, or"):
+    with pytest.raises(
+        SourceError, match=r"versions=1: Spark .* reads all new versions at once; leave versions= out, or"
+    ):
         delta_changes(spark, sales.path, versions=1)
     reader = ChangesReader(sales.path, columns(opened(sales.path)), -1, None)
     start = reader.initialOffset()
     assert reader.latestOffset() == {**start, "version": sales.version}
     shutil.rmtree(tmp_path / "sales")
     Sales(tmp_path / "sales")
-    with pytest.raises(SourceError, match="is another one than the stream has read up to version -1"):
+    with pytest.raises(SourceError, match="is not the table that the stream has read up to version -1"):
         reader.partitions(start, reader.latestOffset())
 
 
 def test_what_cannot_be_read_is_said(spark, tmp_path):
     sales, silent = Sales(tmp_path / "sales"), Sales(tmp_path / "silent", feed="false")
-    with pytest.raises(SourceError, match="is no Delta table: give the folder"):
+    with pytest.raises(SourceError, match="is not a Delta table: give the folder"):
         delta_table(spark, str(tmp_path / "nothing"))
     with pytest.raises(SourceError, match=r"has no change data feed: set its property delta\.enableChangeDataFeed"):
         delta_changes(spark, silent.path)
@@ -196,7 +198,7 @@ def test_another_table_at_the_same_place_is_refused(tmp_path):
     assert reader.partitions(first, first) == []
     shutil.rmtree(tmp_path / "sales")
     Sales(tmp_path / "sales")
-    with pytest.raises(SourceError, match="is another one than the stream has read up to version 1"):
+    with pytest.raises(SourceError, match="is not the table that the stream has read up to version 1"):
         reader.latestOffset(first, None)
 
 
@@ -222,7 +224,7 @@ def test_a_table_that_the_cells_cannot_read_any_more_is_refused(tmp_path):
         read(reader.partitions({**start, "version": end["version"] - 1}, end))
     shutil.rmtree(sales.path)
     parts = Sales(tmp_path / "sales", partition_by=["shop"])
-    with pytest.raises(SourceError, match="has partitions or deletion vectors, and had none when"):
+    with pytest.raises(SourceError, match="has partitions or deletion vectors, but had none when"):
         read([Versions(0, parts.version)])
     deltalake.write_deltalake(sales.path, narrow, mode="overwrite", schema_mode="overwrite", partition_by=[])
     sales.write([(1, "a", 5)], mode="overwrite", schema_mode="overwrite")

@@ -128,7 +128,7 @@ def test_what_cannot_be_split_is_said(spark):
     frame = spark.createDataFrame([("r", 1)], "kind string, id long")
     for said, given, options in (
         ("no struct source with a field table; name the column with by=", ["r"], {}),
-        ("by='kinds' is no column of the stream: it has kind, id", ["r"], {"by": "kinds"}),
+        ("by='kinds' is not a column of the stream: it has kind, id", ["r"], {"by": "kinds"}),
         ("by='id' is of type bigint: give a text", ["r"], {"by": "id"}),
         ("into='r': give the relations as a list", "r", {"by": "kind"}),
         ("into= names no relation", [], {"by": "kind"}),

@@ -60,7 +60,7 @@ def test_a_relation_that_is_read_from_files_is_none_of_the_topics(tmp_path):
     [
         ([], "the job has nothing to read: give --input NAME=PATH, or --kafka and --topic"),
         (["--topic", "shop"], "--topic, --table, --kafka-option and --kafka-config need --kafka SERVERS"),
-        (["--kafka", "a:1"], "--kafka says where the brokers are: name what to read of them, --topic NAME"),
+        (["--kafka", "a:1"], "--kafka names the brokers: give the topics to read, too, with --topic NAME"),
         (["--kafka", "a:1", "--topic", "t"], "the values of a topic have no types: declare the relations in it"),
         (
             [*TOPIC, "--table", "orders"],
@@ -68,11 +68,11 @@ def test_a_relation_that_is_read_from_files_is_none_of_the_topics(tmp_path):
         ),
         (
             [*TOPIC, "--table", "x=y"],
-            "'x' is no relation that the topics",
+            "'x' is not a relation of the topics",
         ),
         (
             [*TOPIC, "--kafka-option", "subscribe=u"],
-            "subscribe is what --kafka and --topic say",
+            "subscribe is set by --kafka and --topic",
         ),
         ([*TOPIC, "--kafka-config", "{none}"], "none cannot be read"),
         (
@@ -81,7 +81,7 @@ def test_a_relation_that_is_read_from_files_is_none_of_the_topics(tmp_path):
         ),
         (
             [*TOPIC, "--verify"],
-            "--verify recomputes from what was read",
+            "--verify reads the input again",
         ),
         ([*TOPIC, "--change", "w"], "--change names a column of files"),
         (

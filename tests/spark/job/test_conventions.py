@@ -153,7 +153,7 @@ def test_envelopes_as_json_lines_with_or_without_a_payload_around_them(spark, tm
         [
             ({"op": "d", "before": {"a": 1}, "after": None}, "column 'b' is missing before"),
             ("{half a line", "not a JSON object: .half a line"),
-            ({"a": 1, "b": "x"}, "no envelope, it has no 'op'"),
+            ({"a": 1, "b": "x"}, "not an envelope, it has no 'op'"),
             ({"payload": 5}, "not a JSON object"),
         ]
     ):

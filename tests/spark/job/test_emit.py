@@ -53,8 +53,8 @@ def test_what_does_not_go_with_what_is_emitted_is_refused(tmp_path):
     for more, told in (
         (["--emit", "cdc", "--verify"], "leave --verify out, or --emit"),
         (["--verify", "--schema", "o(id int64 key) upserts"], "leave --verify out, or the upserts"),
-        (["--emit", "debezium"], "CSV has no place for: give --format json"),
-        (["--prometheus", str(tmp_path / "none" / "crown.prom")], "its folder is not there; make it first"),
+        (["--emit", "debezium"], "CSV cannot hold: give --format json"),
+        (["--prometheus", str(tmp_path / "none" / "crown.prom")], "its folder does not exist; create it first"),
     ):
         with pytest.raises(SparkJobError, match=told):
             main([*words, *more])

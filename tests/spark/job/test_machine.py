@@ -103,7 +103,7 @@ def test_a_jvm_that_ends_before_it_is_ready_is_a_sentence(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     *before, told = done.stdout.splitlines()
     assert "initialization of VM" in before[0]
-    assert told.startswith("the JVM of Spark ended before it was ready: what it said stands before this; look at its")
+    assert told.startswith("the JVM of Spark ended before it was ready: its output is above; check its")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_jvm_that_ends_before_it_is_ready_is_a_sentence(tmp_path):
             "ERROR: no folder /x",
         ),
         ([b"Killed"], "Killed"),
-        ([], "what it said stands before this"),
+        ([], "its output is above"),
     ],
 )
 def test_of_what_a_jvm_says_the_first_error_is_told(said, reason):

@@ -81,14 +81,20 @@ def test_an_output_from_before_there_were_marks_is_taken_if_it_fits(job):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda c, o: (o / "part-0.parquet").write_text("x"), "holds files that are not of this job .part-0.parquet"),
+        (
+            lambda c, o: (o / "part-0.parquet").write_text("x"),
+            "holds files of something else than this job .part-0.parquet",
+        ),
         (lambda c, o: ran(c.parent / "other", o, 2), "output of a job with another checkpoint"),
         (
             lambda c, o: (places.claim_output(o, c.parent / "other"), (o / "p").touch()),
             "output of a job with another checkpoint",
         ),
-        (lambda c, o: (ran(c, o, 2), shutil.rmtree(o)), "is not there, but the job of .* has written 2 batches"),
-        (lambda c, o: (ran(c, o, 2), shutil.rmtree(o), o.mkdir()), r"is empty, but the job of .* has gone 2 batches"),
+        (lambda c, o: (ran(c, o, 2), shutil.rmtree(o)), "does not exist, but the job of .* has written 2 batches"),
+        (
+            lambda c, o: (ran(c, o, 2), shutil.rmtree(o), o.mkdir()),
+            r"is empty, but the job of .* has written 2 batches",
+        ),
         (
             lambda c, o: (ran(c, o, 5), (c / "commits" / "4").unlink(), (c / "commits" / "3").unlink()),
             r"up to 4, .*batch 2",
@@ -180,8 +186,8 @@ def test_two_jobs_on_one_checkpoint_are_one_too_many(job):
         ({"checkpoint": "{file}/state"}, "--checkpoint .*below one"),
         ({"checkpoint": "/proc/state"}, "--checkpoint .*cannot be written"),
         ({"checkpoint": "{folder}/state", "output": "{file}"}, "--output .*it is a file"),
-        ({"checkpoint": "{folder}/state", "output": "{folder}"}, "--output .*not of this job"),
-        ({"checkpoint": "{folder}"}, r"--checkpoint .*not of a job .*give an empty folder"),
+        ({"checkpoint": "{folder}/state", "output": "{folder}"}, "--output .*something else than this job"),
+        ({"checkpoint": "{folder}"}, r"--checkpoint .*something else than a job .*give an empty folder"),
         ({"checkpoint": "{folder}/state", "output": "{folder}/./state"}, "--checkpoint and --output are one folder"),
         ({"checkpoint": "{folder}", "input": "{folder}"}, "--checkpoint .* is in the folder of --input g"),
         ({"checkpoint": "{folder}/state", "input": "{folder}"}, "--checkpoint .* is in the folder of --input g"),

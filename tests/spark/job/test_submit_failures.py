@@ -87,7 +87,7 @@ def test_verify_says_that_it_cannot_compare_with_rows_that_only_the_state_refuse
     assert command(submit, *options, "--verify") == 0
     assert capsys.readouterr().out.endswith("equal\n")
     write(tmp_path / "g", 2, [(1, 6, 1), (3, 5, 1)])
-    with pytest.raises(SparkJobError, match=r"--verify cannot compare: .* and 1 of them are in the quarantine that"):
+    with pytest.raises(SparkJobError, match=r"--verify cannot compare: .* and 1 of them were quarantined"):
         command(submit, *options, "--verify")
     assert command(submit, *options) == 0
 
@@ -102,7 +102,7 @@ def garble(folder):
 
 @pytest.mark.parametrize(
     ("damage", "said"),
-    [(drift, "the first line of .*csv is src, target"), (garble, "1.parquet is no Parquet file that can be read")],
+    [(drift, "the first line of .*csv is src, target"), (garble, "1.parquet is not a readable Parquet file")],
 )
 def test_an_input_file_that_is_not_like_the_first_ends_the_job_in_a_sentence(spark, tmp_path, damage, said):
     write(tmp_path / "g", 0, [(1, 2, 1)])
@@ -191,7 +191,7 @@ def test_a_batch_past_the_budget_of_a_cell_ends_the_job_which_goes_on_with_more(
     for number, size in enumerate((20, 12_000, 20)):
         write(tmp_path / "g", number, [(rng.randrange(1 << 30), rng.randrange(20), 1) for _ in range(size)])
     limits = ("--cells", 1, "--cell-memory", "16 MiB", "--scratch", tmp_path / "scratch", "--cell-budget")
-    said = r"cell 0 has 0\.\d MiB of state, and batch 1 needs more than cell_budget=1\.0 MiB: nothing of it was applied"
+    said = r"cell 0 has 0\.\d MiB of state, and batch 1 needs more than cell_budget=1\.0 MiB: the batch was not applied"
     for _ in range(2):
         with pytest.raises(SparkJobError, match=said):
             command(submit, *words(tmp_path, *limits, "1 MiB"))

@@ -78,7 +78,7 @@ def test_top_tells_how_evenly_the_rows_are_spread(tmp_path, capsys):
     assert "balance" not in capsys.readouterr().out, "there is one cell"
     noted(job, 1, 0, rows(*((2, at, 1) for at in range(90))))
     assert command(job.folder, "--once") == 0
-    said = "  balance: cell 1 has the most rows, 1.8 times what the 2 cells have on average"
+    said = "  balance: cell 1 has the most rows, 1.8 times the average of the 2 cells"
     assert capsys.readouterr().out.splitlines()[-1] == said
 
 

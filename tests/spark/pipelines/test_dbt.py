@@ -101,7 +101,7 @@ def test_models_are_views_and_what_they_read_is_found(spark, tmp_path: Path) -> 
         ),
         (
             [model("a", "def model(dbt, session): ...", [], "materialized_view", language="python")],
-            r"models/a\.sql: the model a is not SQL; have dbt keep it as a table",
+            r"models/a\.sql: the model a is not SQL; let dbt build it as a table",
         ),
     ],
 )
@@ -112,10 +112,10 @@ def test_what_cannot_be_a_view_is_said_with_its_place(models: list[dict[str, Any
 
 def test_a_manifest_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     file = tmp_path / "target" / "manifest.json"
-    with pytest.raises(SourceError, match=r"manifest\.json is not there: run dbt compile in the project first"):
+    with pytest.raises(SourceError, match=r"manifest\.json does not exist: run dbt compile in the project first"):
         project_of(file)
     file.parent.mkdir()
     for text in ("{", "[]", '{"nodes": {}}', '{"nodes": [], "sources": {}, "metadata": {}}'):
         file.write_text(text)
-        with pytest.raises(SourceError, match=r"manifest\.json is no manifest of dbt"):
+        with pytest.raises(SourceError, match=r"manifest\.json is not a manifest of dbt"):
             project_of(file)

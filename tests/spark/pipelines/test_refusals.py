@@ -18,7 +18,7 @@ from tests.spark.pipelines.shop import table
 
 @pytest.mark.parametrize("name", ["", "../x", "a.b", None])
 def test_a_name_that_is_none_is_refused(spark, tmp_path: Path, name: Any) -> None:
-    with pytest.raises(SourceError, match="is no name of a view"):
+    with pytest.raises(SourceError, match="is not a name of a view"):
         crown.spark.pipeline(spark, tmp_path).view(name, "SELECT 1 AS x")
 
 
@@ -72,20 +72,20 @@ def test_a_run_says_what_spark_took_for_a_view(spark, tmp_path: Path) -> None:
             "CREATE MATERIALIZED VIEW a AS SELECT * FROM nowhere",
             "a.sql:1: a: there is no table or view nowhere: .*crown.source.nowhere",
         ),
-        ("CREATE MATERIALIZED VIEW `a b` AS SELECT 1 AS x", "a.sql:1: 'a b' is no name of a view"),
+        ("CREATE MATERIALIZED VIEW `a b` AS SELECT 1 AS x", "a.sql:1: 'a b' is not a name of a view"),
         (
             "CREATE MATERIALIZED VIEW a AS SELECT 1 AS x; CREATE MATERIALIZED VIEW A AS SELECT 2 AS x",
             "two views called",
         ),
         ("CREATE STREAMING TABLE a AS SELECT * FROM STREAM(b)", "a.sql:1: a: there is no table or view b"),
-        ("CREATE STREAMING TABLE a AS SELECT 1 AS x", "the streaming table a is defined by what is no stream"),
+        ("CREATE STREAMING TABLE a AS SELECT 1 AS x", "the streaming table a is not defined by a stream"),
         (
             "CREATE STREAMING TABLE a; CREATE FLOW f AS INSERT INTO a BY NAME SELECT 1 AS x",
-            "is defined by what is no stream",
+            "is not defined by a stream",
         ),
         (
             "CREATE FLOW f AS INSERT INTO a BY NAME SELECT * FROM STREAM b",
-            "the flow f writes to a, which is no table of it",
+            "the flow f writes to a, which is not a table of the project",
         ),
         (
             "CREATE STREAMING TABLE a; CREATE FLOW f AS AUTO CDC INTO a FROM STREAM(b) KEYS (k) SEQUENCE BY v "
@@ -154,7 +154,7 @@ def test_what_a_file_or_function_of_a_project_raises_is_said_in_a_line(
         ("name: p\nstorage: s\ncolour: red", "unknown field colour"),
         ("name: p\nstorage: s3://b/p", "local folder"),
         ("name: p\nstorage: s\nlibraries: [a.sql]", "write libraries:"),
-        (": :", "is no YAML"),
+        (": :", "is not YAML"),
     ],
 )
 def test_a_specification_that_cannot_be_read_is_refused(tmp_path: Path, text: str, said: str) -> None:

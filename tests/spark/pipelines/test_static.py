@@ -53,5 +53,5 @@ def test_a_static_source_is_read_again_when_told(spark, tmp_path: Path) -> None:
     check([2], [1, 2, 3])
     with pytest.raises(SourceError, match="there is no source called nothing; there are: r, s"):
         pipeline().refresh(sources=["nothing"])
-    with pytest.raises(SourceError, match="a stream is read on in each run: leave out static=True"):
+    with pytest.raises(SourceError, match="every run reads new rows of a stream: leave out static=True"):
         pipeline().source("t", spark.readStream.schema("k long").json(str(tmp_path)), static=True)

@@ -126,8 +126,11 @@ def test_streaming_tables_of_a_project_are_sources_of_its_views(rows: Rows, tmp_
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("dp.create_sink('s', 'noop')", r"a\.py:2: s is a sink: name where else .* with crown\.into\.VIEW"),
-        ("@dp.append_flow(target='t')\ndef f(): pass", r"a\.py:2: the flow f writes to t, which is no table of it"),
+        ("dp.create_sink('s', 'noop')", r"a\.py:2: s is a sink: write the rows .* with crown\.into\.VIEW"),
+        (
+            "@dp.append_flow(target='t')\ndef f(): pass",
+            r"a\.py:2: the flow f writes to t, which is not a table of the project",
+        ),
         ("dp.create_streaming_table('t')", "the streaming table t has no flow"),
         (
             "dp.create_streaming_table('t')\n@dp.append_flow(target='t')\n"
@@ -152,7 +155,7 @@ def test_streaming_tables_of_a_project_are_sources_of_its_views(rows: Rows, tmp_
             r"an AUTO CDC flow has the expression .*: write it as a text of SQL, or with expr\(\)",
             marks=connect,
         ),
-        ("@dp.table\ndef t(): return spark.range(3)", "the streaming table t is defined by what is no stream"),
+        ("@dp.table\ndef t(): return spark.range(3)", "the streaming table t is not defined by a stream"),
     ],
 )
 def test_flows_that_a_pipeline_does_not_have_are_refused(spark, tmp_path: Path, code: str, said: str) -> None:

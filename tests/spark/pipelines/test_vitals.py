@@ -226,7 +226,7 @@ def test_a_state_is_read_whole_where_that_is_asked_for(project: Project) -> None
     assert "damaged" not in project.pipeline().status()
     found = project.pipeline().status(verify=True)
     assert found["damaged"] == []
-    assert "the state is whole" in list(lines(found))
+    assert "the state is intact" in list(lines(found))
     rounds.close()
     snapshot = max((project.folder / "state" / "crown" / "state").glob("*.snapshot"), key=lambda path: int(path.stem))
     whole = snapshot.read_bytes()
@@ -303,7 +303,7 @@ def test_the_command_writes_the_file_also_if_the_run_fails(spark, tmp_path: Path
     capsys.readouterr()
     assert main(["pipelines", "plan", str(tmp_path), "--cells", "2"]) == 0
     cut = "  s by k\n  a cell gets 1.5 of 3 rows (50%) if their values are even, all cells 3\n"
-    cut += "a host with a cell of each group gets 1.5 rows, the one process of a pipeline 3: jobs of maintain() on "
+    cut += "a host with a cell of each group gets 1.5 rows, the single process of a pipeline 3: jobs of maintain() on "
     cut += "several hosts would have less to do\n"
     assert capsys.readouterr().out.endswith(f"group 1, 2 cells: v\n{cut}")
     assert main(["pipelines", "plan", str(tmp_path), "--cells", "2", "--json"]) == 0

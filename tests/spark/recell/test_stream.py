@@ -30,7 +30,7 @@ def test_a_stream_goes_on_in_three_cells_after_two(spark, tmp_path):
             assert sink.state() == twin.result(JOINED)
 
     batches(1, 2)
-    with pytest.raises(PlanChangedError, match="--recell 3, which cuts it anew"):
+    with pytest.raises(PlanChangedError, match="--recell 3; or start"):
         run(spark, JOINED, files, folder, sink=sink, schema=declared, cells=3)
     done = recell(folder_at(folder), 3)
     assert done.result.rows == sum(sink.state().values())

@@ -157,7 +157,7 @@ def test_a_store_that_writes_over_what_is_there_is_refused(folder, monkeypatch):
     assert folder.files() == {}
     if isinstance(folder, ObjectFolder):
         monkeypatch.setattr(ObjectFolder, "create", lambda *_: True)
-        with pytest.raises(FolderError, match="writes over an object that is to be created once only"):
+        with pytest.raises(FolderError, match="overwrites an object that must be created only once"):
             ready(folder, "state")
 
 
@@ -180,12 +180,12 @@ def test_a_place_is_a_path_or_an_address(given, found):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("hdfs://host/x", "no such create"),
+        ("hdfs://host/x", "do not offer"),
         ("s3a:/bucket/x", "names no bucket; write s3a://bucket"),
         ("s3:bucket", "names no bucket"),
         ("s3:///x", "names no bucket"),
-        ("s3://b/../x", "no folders of a bucket"),
-        ("http://host/x", "cannot be served"),
+        ("s3://b/../x", "not folders of a bucket"),
+        ("http://host/x", "is not supported"),
         (f"s3://user:{SECRET}@bucket/x", r"state s3://\.\.\.@bucket/x: credentials"),
         (f"s3://bucket/x?secret={SECRET}", r"state s3://bucket/x\?\.\.\.: credentials"),
     ],

@@ -34,14 +34,14 @@ def test_the_next_run_finds_the_state_and_another_place_is_refused(site, tmp_pat
         assert where.stored("crown") == (site.root / "s" / "crown", True)
         where.claim()
     for other in (str(tmp_path / "other"), "s3://bucket/other", f"{site.folder}/crown"):
-        with pytest.raises(CheckpointError, match=r"is in .*, but state= says .*: give the one that has it"):
+        with pytest.raises(CheckpointError, match=r"is in .*, but state= is .*: give the folder that has the state"):
             located(str(site.folder), other, site.place[1])
     assert site.apply(2, CHANGES[2], "there") == DELTAS[2]
 
 
 def test_a_state_in_the_checkpoint_is_not_left_behind(tmp_path):
     (tmp_path / "crown" / "s" / "crown").mkdir(parents=True)
-    with pytest.raises(CheckpointError, match="is in it, but state= says"):
+    with pytest.raises(CheckpointError, match="is inside it, but state= is"):
         located(str(tmp_path), "s3://bucket/x")
     assert located(str(tmp_path), None).root == located(str(tmp_path), f"{tmp_path}/crown").root
     with pytest.raises(FolderError, match="is the checkpoint itself"):
@@ -52,7 +52,7 @@ def test_a_note_that_cannot_be_read_is_an_error(site):
     note = site.folder / "crown" / "elsewhere.json"
     assert json.loads(note.read_text()) == {"state": str(site.root)}
     note.write_text("{")
-    with pytest.raises(CheckpointError, match=r"elsewhere\.json is damaged: put it back"):
+    with pytest.raises(CheckpointError, match=r"elsewhere\.json is damaged: restore it"):
         located(str(site.folder), None)
 
 

@@ -154,7 +154,7 @@ def test_a_table_that_is_not_this_stream_s_or_not_whole_is_refused(tmp_path, for
     with pytest.raises(BrokenChainError, match="has batches up to 0 of this stream, which is at batch 2"):
         table.commit(2, [attempt(mine, 2)])
     table.commit(1, [attempt(mine, 1)])
-    with pytest.raises(BrokenChainError, match="which is at batch 0: the checkpoint was set back"):
+    with pytest.raises(BrokenChainError, match="which is at batch 0: the checkpoint was reset"):
         table.commit(0, [attempt(mine, 0)])
     with pytest.raises(CheckpointError, match="would be mixed"):
         LOGS[form](mine, "another/crown")
@@ -305,7 +305,7 @@ def test_a_compression_that_is_unknown_is_refused_with_those_that_there_are():
 
 def test_a_cell_that_says_nothing_is_noticed():
     rows = [{"cell": c, "file": f"{c}.parquet", "rows": 1, "bytes": 2, "stats": "{}"} for c in (0, 2)]
-    with pytest.raises(CheckpointError, match="cell 1 has not said what it wrote"):
+    with pytest.raises(CheckpointError, match="cell 1 has not reported what it wrote"):
         manifest(rows)
     rows.append({"cell": 1, "file": None, "rows": 0, "bytes": 0, "stats": None})
     assert [part.file for part in manifest(rows)] == ["0.parquet", "2.parquet"]

@@ -66,7 +66,7 @@ def test_a_topic_has_the_result_after_every_batch(kafka: str, keys: list[str]) -
         assert rows(kafka, topic) == expected
     seen = Counter((headers["crown.batch"], headers["crown.offset"]) for *_, headers in read(kafka, topic))
     assert set(seen.values()) == {1}, "every record once"
-    with pytest.raises(BrokenChainError, match="what lies between is missing"):
+    with pytest.raises(BrokenChainError, match="the batches in between are missing"):
         result.apply(STREAM, 9, net)
 
 

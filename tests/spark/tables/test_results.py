@@ -134,7 +134,7 @@ def test_a_result_by_key_is_current_after_every_batch_and_a_batch_again_changes_
         assert target.rows() == expected
         assert not target.result().apply(STREAM, batch, net_of(delta, ["a"], batch))
         assert target.rows() == expected
-    with pytest.raises(BrokenChainError, match="is at batch 4: the checkpoint was set back"):
+    with pytest.raises(BrokenChainError, match="is at batch 4: the checkpoint was reset"):
         target.result().apply(STREAM, 4, net_of(delta, ["a"], 4))
     with pytest.raises(BrokenChainError, match="has batches up to 5 of this stream, which is at batch 7"):
         target.result().apply(STREAM, 7, net_of(delta, ["a"], 7))
@@ -320,7 +320,7 @@ def delta_of(*rows):
 
 
 def test_a_key_that_is_none_and_a_table_that_was_changed_are_found_out(target):
-    with pytest.raises(SparkJobError, match="is no key of the result: in batch 3 several rows have a = 7"):
+    with pytest.raises(SparkJobError, match="is not a key of the result: in batch 3 several rows have a = 7"):
         net_of(delta_of((7, 1, 1), (7, 2, 1)), ["a"], 3)
     target.result().apply(STREAM, 0, net_of(delta_of((1, 1, 1), (2, 1, 1)), ["a"], 0))
     target.tamper(2)
