@@ -42,7 +42,7 @@ def table_of(tables: Iterable[Table], name: str) -> Table:
     """Returns the table with that name, ignoring case. Raises PlanError if it does not exist."""
     known = tuple(tables)
     if not isinstance(name, str):
-        raise PlanError(f"a relation is called by a text, not by {shown(name)}")
+        raise PlanError(f"the name of a relation is a text, not {shown(name)}")
     for table in known:
         if table.name.lower() == name.lower():
             return table
@@ -196,7 +196,7 @@ class Plan:
     def children(self, index: int) -> list[int]:
         """Returns the indexes of a node's children."""
         if not isinstance(index, int):
-            raise PlanError(f"a node is called by its place, a whole number, not by {shown(index)}")
+            raise PlanError(f"the number of a node is a whole number, not {shown(index)}")
         return [i for i, node in enumerate(self.nodes) if node.parent == index]
 
     def table(self, name: str) -> Table:

@@ -131,7 +131,7 @@ class Table:
                 raise PlanError(
                     f"table {self.name} must not have a column called {column.name}: changes carry their weight under "
                     "this name",
-                    hint="leave it out of the schema; a column of the data must be called something else",
+                    hint="leave it out of the schema; rename such a column of the data",
                 )
             seen.add(column.name.lower())
         for name in self.key:
@@ -146,7 +146,7 @@ class Table:
     def _check_enforced(self) -> None:
         if self.enforced and not (self.key or self.distinct):
             raise PlanError(
-                f"table {self.name} is enforced, but nothing is declared of its rows",
+                f"table {self.name} is enforced, but declares neither a key nor distinct rows",
                 hint="declare it: key=('id',), enforced=True; or distinct=True, enforced=True",
             )
         if self.enforced and self.upserts:
@@ -158,13 +158,13 @@ class Table:
     def _check_upserts(self) -> None:
         if self.upserts and not self.key:
             raise PlanError(
-                f"table {self.name} has upserts, but no key by which they find the row that they replace",
+                f"table {self.name} has upserts, but no key, by which an upsert finds the row that it replaces",
                 hint="declare it: key=('id',), upserts=True",
             )
         if self.sequence is None:
             if self.tombstones is not None:
                 raise PlanError(
-                    f"table {self.name} says how long tombstones stay, but has none without a sequence",
+                    f"table {self.name} declares tombstones, but no sequence, which they need",
                     hint="declare the sequence, or leave tombstones out",
                 )
             return
@@ -302,8 +302,7 @@ def _table(name: str, given: Any) -> Table:
     if not isinstance(given, Mapping):
         fitting = isinstance(getattr(given, "schema", None), pa.Schema)
         raise PlanError(
-            f"table {name}: a mapping of columns to types, an Arrow schema or a plans.Table is wanted, "
-            f"not {shown(given)}",
+            f"table {name}: give a mapping of columns to types, an Arrow schema or a plans.Table, not {shown(given)}",
             hint="pass its .schema" if fitting else "write {'src': 'int64', 'dst': 'int64'}",
         )
     if isinstance(given.get("columns"), Mapping):

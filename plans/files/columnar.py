@@ -34,7 +34,7 @@ class Columnar:
             table.schema.names  # noqa: B018  raises if a name is not text
             table.validate(full=True)  # offsets of damaged columns point anywhere
         except (pa.ArrowException, OSError, ValueError):
-            raise self._where.error(f"it is damaged or cut off, or no file of {self._format}") from None
+            raise self._where.error(f"it is damaged or truncated, or not a file of {self._format}") from None
         return table
 
     def _table(self, empty: bool) -> pa.Table:

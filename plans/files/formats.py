@@ -30,8 +30,8 @@ _PACKED = ((b"\x1f\x8b", GZIP), (b"\x28\xb5\x2f\xfd", ZSTD), (b"BZh", BZ2), (b"P
 _STREAM_OF_ARROW = b"\xff\xff\xff\xff"
 _BINARY = ((b"PAR1", PARQUET), (b"ARROW1", ARROW), (_STREAM_OF_ARROW, ARROW))
 _OTHERS = (
-    (b"\xfd7zXZ\x00", "packed with xz: pack it with gzip, zstd or bzip2"),
-    (b"\x04\x22\x4d\x18", "packed with lz4: pack it with gzip, zstd or bzip2"),
+    (b"\xfd7zXZ\x00", "compressed with xz: compress it with gzip, zstd or bzip2"),
+    (b"\x04\x22\x4d\x18", "compressed with lz4: compress it with gzip, zstd or bzip2"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive: unpack it"),
     (b"\xff\xfe", "text in UTF-16: convert it to UTF-8"),
     (b"\xfe\xff", "text in UTF-16: convert it to UTF-8"),

@@ -118,7 +118,7 @@ class JsonRows:
         count = 0
         for number, (line, row) in enumerate(self._objects()):
             if not isinstance(row, dict):
-                raise self._where.error(f"line {line} has a row that is no JSON object: {_json(row)[:_SHOWN]}")
+                raise self._where.error(f"line {line} has a row that is not a JSON object: {_json(row)[:_SHOWN]}")
             for name, value in row.items():
                 members.setdefault(name, _Member()).put(number, value)
             count = number + 1
@@ -130,7 +130,7 @@ class JsonRows:
                 for name, member in members.items()
             }
         except UnicodeEncodeError:
-            raise self._where.error("a text in it has half of a character (\\ud800)") from None
+            raise self._where.error("a text in it has half of a surrogate pair (\\ud800)") from None
         return pa.table(columns), members
 
     def _objects(self) -> Iterator[tuple[int, Any]]:
@@ -148,7 +148,7 @@ class JsonRows:
                 raise self._where.error("it is nested too deeply") from None
             except ValueError as error:
                 place = error.pos if isinstance(error, json.JSONDecodeError) else place
-                why = "is no JSON, or is cut off" if isinstance(error, json.JSONDecodeError) else str(error)
+                why = "is not JSON, or is truncated" if isinstance(error, json.JSONDecodeError) else str(error)
                 raise self._where.error(f"line {line + text.count(_END, seen, place)} {why}") from None
             line, seen = line + text.count(_END, seen, place), place
             yield from ((line, row) for row in (value if is_array else (value,)))

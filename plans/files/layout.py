@@ -183,7 +183,7 @@ def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
         )
     if strict and (len(line.fields) > wanted or all(column.type == "string" for column in table.columns)):
         raise where.error(
-            f"the first line, {shown}, is no header; put one with the columns {columns} of "
+            f"the first line, {shown}, is not a header; put one with the columns {columns} of "
             f"relation {table.name!r} on top, or declare a column for each of its fields"
         )
 
@@ -192,8 +192,7 @@ def wrong_field(data: bytes, position: int, delimiter: str, where: Place) -> Fil
     """Returns the error about a field at which ``fields_of`` stops."""
     line = where.line(data, position)
     if re.compile(_field(delimiter)).match(data, position):
-        return where.error(f"line {line} ends with another sign than the first line; fix the line")
+        return where.error(f"line {line} has another line ending than the first line; fix the line")
     return where.error(
-        f"line {line}: a value in quotes begins right behind the mark between two fields, ends right before the next, "
-        "and has quotes inside of it twice; fix the line"
+        f"line {line}: quotes must enclose the whole field, and quotes inside it must be doubled; fix the line"
     )

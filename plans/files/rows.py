@@ -105,7 +105,7 @@ class RowsFile:
         try:
             return pa.concat_tables([_as_texts(rows) for rows in read.values()], promote_options="permissive")
         except (pa.ArrowException, TypeError):
-            said = "its files have columns of types that do not go together"
+            said = "its files have different types for one column"
             raise FileError(f"cannot read {self._path}: {said}") from None
 
     @property

@@ -77,7 +77,8 @@ def unpacked(data: bytes, path: PurePath) -> tuple[str, bytes]:
     format_, packing = formats.named(path)
     found = formats.packing_of(data)
     if packing is not None and found != packing:
-        said = "it is empty" if not data else f"it is packed with {found}" if found is not None else "it is not packed"
+        said = "it is not compressed" if found is None else f"it is compressed with {found}"
+        said = said if data else "it is empty"
         raise FileError(f"cannot read {path}: its name says {packing}, but {said}; rename the file, or write it again")
     for _ in range(_DEEPEST):
         if found is None:
@@ -97,7 +98,7 @@ def _opened(data: bytes, packing: str, path: PurePath) -> tuple[bytes, PurePath 
         with pa.CompressedInputStream(pa.BufferReader(data), packing) as stream:
             return stream.read(), None
     except _DAMAGED:
-        raise FileError(f"cannot read {path}: what {packing} packed in it is damaged or cut off") from None
+        raise FileError(f"cannot read {path}: its {packing} data is damaged or truncated") from None
 
 
 def _member(data: bytes, path: PurePath) -> tuple[bytes, PurePath]:

@@ -55,7 +55,7 @@ def added(
     check_options(rates, None, dialect)
     results = _results(program)
     if not isinstance(name, str) or not name:
-        raise PlanError(f"a view is called by a text, not by {name!r}")
+        raise PlanError(f"the name of a view is a text, not {name!r}")
     check_names([name])
     taken = {table.name.lower() for table in program.tables}
     if name.lower() in taken:
@@ -145,7 +145,7 @@ def over(program: Program, schema: Schema) -> Program:
     tables = tuple(schema.values())
     check_names(schema)
     if not tables:
-        raise PlanError("a database needs tables", hint="give it the tables that it shall have")
+        raise PlanError("a database needs tables", hint="give it one or more tables")
     changed = {table.name.lower() for table in program.tables if table != CLOCK and table not in tables}
     for result in _results(program):
         for name in changed & _tables_below(program, result.stage):

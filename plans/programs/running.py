@@ -114,21 +114,21 @@ def ranged(program: Program) -> Ranged:
         computed = _computed(program)
         if computed is not None:
             raise PlanError(
-                f"ranges tell how far the values of window functions move, and the column {computed} of this result is "
-                "computed from them",
+                f"ranges report how far the values of window functions move, but the column {computed} of this result "
+                "is computed from them",
                 hint="select the functions themselves, numbers of rows also with a constant of up to six digits added, "
                 "and compute where the rows are read; or leave ranges out",
             )
         raise PlanError(
-            "ranges tell how far the values of window functions move, and the rows of this result are not those of one "
-            "window",
+            "ranges report how far the values of window functions move, but the rows of this result are not those of "
+            "one window",
             hint="select columns and window functions of one PARTITION BY and ORDER BY, or leave ranges out",
         )
     for one in found.stage.functions:
         if not one.running:
             raise PlanError(
-                f"a change does not move the values of {one.function.upper()} by the same amount in all rows behind it",
-                hint="ranges tell ROW_NUMBER, RANK, DENSE_RANK, and COUNT and SUM from the first row to the current "
+                f"a change does not move the values of {one.function.upper()} by the same amount in all later rows",
+                hint="ranges report ROW_NUMBER, RANK, DENSE_RANK, and COUNT and SUM from the first row to the current "
                 "one, of whole numbers and decimals",
             )
     places = [found.place(name) for name in found.names]
@@ -136,8 +136,7 @@ def ranged(program: Program) -> Ranged:
     lacking = [n for n in (*found.stage.keys, *(o.column for o in found.stage.order)) if found.place(n) is None]
     if lacking or not told or any(at is not None for at in places[told:]):
         raise PlanError(
-            "ranges go from row to row in the order of the window, and the result does not show what the rows are "
-            "ordered by",
+            "ranges go from row to row in the order of the window, but the result does not have the ORDER BY columns",
             hint="select the columns of PARTITION BY and ORDER BY too",
         )
     return Ranged(found, tuple(program.output[at] for at in places[:told] if at is not None))

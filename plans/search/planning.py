@@ -232,7 +232,7 @@ def _notes(
             "with a support count per result row; an update costs the joined rows that it changes, not only result rows"
         )
     if unread and query.counted:
-        why = "enumerated besides the output: weights add up, an update costs the joined rows that it changes"
+        why = "enumerated in addition to the output: weights add up, an update costs the joined rows that it changes"
         notes.append(f"{', '.join(unread)}: {why}")
     elif unread:
         notes.append(f"{', '.join(unread)}: kept for computed outputs or residual predicates, {how}")
@@ -242,7 +242,7 @@ def _notes(
     filters = [atom.name.removesuffix(EXISTS) for atom in query.atoms if atom.name.endswith(EXISTS)]
     if filters:
         notes.append(
-            f"{', '.join(filters)}: only asked for existence, in the tree: the rows of a key count once, and a change "
+            f"{', '.join(filters)}: only checked for existence: the rows of a key count once, and a change "
             "is passed on when the first row is inserted or the last is deleted"
         )
     groups = components(graph.edges, (1 << len(graph.edges)) - 1)
@@ -250,5 +250,5 @@ def _notes(
         sides = " × ".join("{" + ", ".join(parts.name(i, graph) for i in bits(group)) + "}" for group in groups)
         notes.append(f"Cartesian product: no join connects {sides}")
     if not forest.exact:
-        notes.append(f"large query: {forest.count} trees seen, not all there are; the choice may not be the best")
+        notes.append(f"large query: only {forest.count} trees were compared; the choice may not be the best")
     return notes

@@ -30,14 +30,14 @@ def _before(program: Program) -> str:
     if not program.windows:
         return ""
     names = " and ".join(window.relation for window in program.windows)
-    return f"; in several cells the rows of {names} go through an operator before them, one cell, that is the window"
+    return f"; with several cells, the window of {names} runs before them, in an operator with one cell"
 
 
 def _cut(plain: Program, found: tuple[Exchange, ...], cells: int | None) -> str:
     first, last = found[0], found[-1]
     many = cells or "any number"
     if len(found) == 1:
-        share = f"; a cell gets {portion(plain, cells):.0%} of what one would" if cells else ""
+        share = f"; a cell gets {portion(plain, cells):.0%} of the rows" if cells else ""
         return f"{many}, by {_by(first)}{share}"
     where = "one cell" if last.grid.cells == 1 else f"cells, by {' and '.join(last.grid.attributes)}"
     up_to = "" if first.carries == "rows" else f"up to {first.carries} "

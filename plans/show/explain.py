@@ -129,7 +129,7 @@ def deltas_line(plan: Plan) -> str:
     """Returns a phrase that describes the deltas of a batch."""
     if plan.support:
         return "net per batch, by a support count per result row"
-    return "net per batch as they come" if plan.consolidated else "exact; net per batch when consolidated"
+    return "net per batch" if plan.consolidated else "exact; net per batch when consolidated"
 
 
 def objective(plan: Plan) -> str:
@@ -145,7 +145,7 @@ def choice(plan: Plan) -> str:
     best = plan.candidates[0]
     if (plan.height, plan.cost) == (best.height, best.cost):
         return f"{measures}, best of {plan.candidate_count} trees"
-    return f"{measures}, asked for; the best of {plan.candidate_count} trees is {best.tree}"
+    return f"{measures}, as requested; the best of {plan.candidate_count} trees is {best.tree}"
 
 
 def chosen(plan: Plan) -> Candidate:
@@ -168,7 +168,7 @@ def tree_line(plan: Plan) -> str:
 def _cells(plan: Plan, cells: int) -> str:
     grid = solve(plan, cells)
     copies = ", ".join(f"{atom.name} ×{grid.copies(atom.attributes)}" for atom in occurrences(plan))
-    return f"{grid}; copies of a row: {copies}; a cell gets {portion(program_of(plan), cells):.0%} of what one would"
+    return f"{grid}; copies of a row: {copies}; a cell gets {portion(program_of(plan), cells):.0%} of the rows"
 
 
 def _attributes(node: Node) -> str:

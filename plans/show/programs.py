@@ -88,7 +88,7 @@ def facts(program: Program, cells: int | None = None) -> list[tuple[str, str]]:
     return found
 
 
-_ON_SPARK = "on Spark by an operator of its own, cut by the key, before the others"
+_ON_SPARK = "on Spark in an operator of its own, cut by the key, before the others"
 
 
 def upserts(table: Table) -> str:
@@ -97,8 +97,8 @@ def upserts(table: Table) -> str:
     order = (
         "in the order of the batch" if table.sequence is None else f"by sequence {table.sequence}, older ones dropped"
     )
-    kept = "" if table.sequence is None else ", and the sequence of each deleted one"
-    kept += "" if table.tombstones is None else f" until it is {table.tombstones} behind the greatest"
+    kept = "" if table.sequence is None else ", and the sequence of each deleted key"
+    kept += "" if table.tombstones is None else f" until it is {table.tombstones} below the greatest sequence"
     cost = f"one look-up per change, memory: the row of each key{kept}"
     return f"{by}, {order}; {cost}; {_ON_SPARK}"
 
@@ -166,7 +166,7 @@ def lines_of(stage: Stage) -> list[str]:
         lines = [
             f"of {_feed(stage.feed)}",
             *(f"values of {_feed(feed)}" for feed in stage.values),
-            "by " + (", ".join(stage.keys) or "nothing: one row, always"),
+            "by " + (", ".join(stage.keys) or "nothing: always one row"),
         ]
         lines += [f"{call.name} = {_call(call)}" for call in stage.aggregates]
         if stage.having is not None:
@@ -197,7 +197,7 @@ def lines_of(stage: Stage) -> list[str]:
         met = " AND ".join([*equal, band.within(band.point, band.low or "", band.high or "")])
         lines = [f"bands of {_feed(stage.bands)}", f"points of {_feed(stage.points)}", f"pairs where {met}"]
         lines += [f"sums of {', '.join(filter(None, map(_product, band.terms)))}"] if band.terms else []
-        return [*lines, f"output {', '.join(output.name for output in band.outputs) or 'how many'}"]
+        return [*lines, f"output {', '.join(output.name for output in band.outputs) or 'the number of pairs'}"]
     if isinstance(stage, SingleStage):
         each = f" for each {', '.join(stage.keys)}" if stage.keys else ""
         return [f"of {_feed(stage.feed)}", f"at most one row{each}, or the batch is refused"]

@@ -52,7 +52,7 @@ def upkeep(stage: Stage) -> Upkeep:
     if isinstance(stage, LinearStage):
         return Upkeep("linear", CONSTANT, "O(1) per change", "nothing")
     if isinstance(stage, PointwiseStage):
-        return Upkeep("pointwise", CONSTANT, "O(1) per change", "a row and a count for each row of what is stored")
+        return Upkeep("pointwise", CONSTANT, "O(1) per change", "a row and a count for each stored row")
     if isinstance(stage, SingleStage):
         return Upkeep("single", CONSTANT, "O(1) per change", "every row, by its key")
     if isinstance(stage, TopStage):
@@ -84,11 +84,11 @@ def _of_band(band: Band) -> Upkeep:
 
 _REACHED = {
     "local": (LOGARITHMIC, "the rows whose frames hold the change"),
-    "match": (LOGARITHMIC, "the rows that pick it, up to the next one that can be picked"),
+    "match": (LOGARITHMIC, "the rows that match it, up to the next row that can be matched"),
     "runs": (LOGARITHMIC, "the rows of a session that others join, or leave"),
     "flip": (LOGARITHMIC, "the rows whose value changes"),
     "range": (ENCLOSED, "the rows whose frames hold the change"),
-    "shift": (ENCLOSED, "the rows behind the change"),
+    "shift": (ENCLOSED, "the rows after the change"),
     "partition": (ENCLOSED, "the rows of its partition"),
 }
 
@@ -103,7 +103,7 @@ def _of_over(stage: OverStage) -> Upkeep:
     width = max((one.width for one in stage.functions), default=0)
     if class_ == "local" and width:
         update += f", {width} at most"
-    witness = f"{worst.function.upper()} is of the class {class_}" if growth == ENCLOSED else ""
+    witness = f"{worst.function.upper()} has the class {class_}" if growth == ENCLOSED else ""
     read = [one for one in stage.functions if one.gathered]
     if read:
         bounded = all(one.frame is not None and one.frame.bounded for one in read)
@@ -206,10 +206,10 @@ def in_short(cost: Upkeep) -> str:
 _MEANING = {
     CONSTANT: "A changed row costs the same, however large the tables are.",
     LOGARITHMIC: "A changed row costs nearly the same, however large the tables are.",
-    ENCLOSED: "A changed row costs the same where rows are only inserted, or leave in the order in which they came. On "
-    "other streams it costs λ, which `crown profile` measures on your log.",
-    ENUMERATED: "A changed row costs as many steps as joined rows change with it, also where the result does not "
-    "show them.",
+    ENCLOSED: "A changed row costs the same if rows are only inserted, or are deleted in the order in which they "
+    "were inserted. On other streams it costs λ, which `crown profile` measures on your log.",
+    ENUMERATED: "A changed row costs as many steps as joined rows change with it, even if the result does not show "
+    "them.",
     FIRST_ORDER: "A changed row costs as many steps as there are rows that join with it along {path}: few if a key has "
     "few rows there, many if one has many.",
     BAG: "The query is cyclic: a changed row is joined with the rest of its cycle, which costs more the larger the "

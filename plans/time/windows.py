@@ -99,7 +99,7 @@ def last_rows(rows: int, *, by: str | None = None) -> Window:
 
 def _check_time(given: Any) -> None:
     if not isinstance(given, (int, Integral)):
-        raise PlanError(f"a time is the whole number by which it is kept, not {shown(given)}")
+        raise PlanError(f"a time is given as the whole number that is stored, not {shown(given)}")
 
 
 def ttl(column: str, length: Any, *, lateness: Any = 0, late: str = "drop") -> Window:
@@ -140,7 +140,7 @@ def sliding(column: str, size: Any, slide: Any, *, lateness: Any = 0, late: str 
         raise PlanError(f"sliding windows of {size!r} every {slide!r}: give both as lengths of time, or as numbers")
     if step > length:
         raise PlanError(
-            f"sliding windows of {size!r} every {slide!r} leave rows between them out",
+            f"sliding windows of {size!r} every {slide!r} leave out the rows between them",
             hint="use a slide of at most the size",
         )
     return _timed("sliding", column, length, step, timed, lateness, late)
@@ -161,7 +161,7 @@ def _timed(what: str, column: str, size: int, step: int, timed: bool, lateness: 
 
 def _column(given: Any, what: str) -> str:
     if not isinstance(given, str) or not given:
-        raise PlanError(f"{what}: a column is called by a text, not by {given!r}")
+        raise PlanError(f"{what}: the name of a column is a text, not {given!r}")
     return given
 
 
@@ -173,7 +173,7 @@ def _length(given: Any, name: str, column: Any) -> tuple[int, bool]:
         found = durations.microseconds(given)
         if found is None:
             raise PlanError(
-                f"{name} {given!r} of the window over {column} is no length of time",
+                f"{name} {given!r} of the window over {column} is not a length of time",
                 hint='write "10 minutes", "1 day 12 hours" or a timedelta (months and years have no fixed length), or '
                 "a whole number if the column is one",
             )
@@ -198,7 +198,7 @@ def bound(windows: Mapping[str, Window] | None, tables: Mapping[str, Table]) -> 
         table = next((t for t in tables.values() if isinstance(name, str) and t.name.lower() == name.lower()), None)
         if table is None:
             known = ", ".join(t.name for t in tables.values())
-            raise PlanError(f"windows= names the relation {name!r}, which is not read: {known} are")
+            raise PlanError(f"windows= names the relation {name!r}, which the query does not read; it reads {known}")
         if not isinstance(window, Window):
             raise PlanError(
                 f"the window of {name} is {window!r}", hint="make it by last_rows, ttl, tumbling or sliding"

@@ -163,8 +163,8 @@ def test_rows_are_cut_by_the_key_and_have_only_the_columns_that_are_read() -> No
     assert cut is not None
     assert cut.name == "k"
     assert "unread" not in str(program)
-    assert "is of the class" not in str(program)
-    assert "up to the next one that can be picked" in " ".join(str(program).split())
+    assert "has the class" not in str(program)
+    assert "up to the next row that can be matched" in " ".join(str(program).split())
     assert Program.from_json(program.to_json()) == program
 
 

@@ -334,7 +334,7 @@ def test_what_stays_is_not_copied_and_what_goes_is_freed() -> None:
         ("new", "SELECT k FROM new", "the view new reads itself"),
         ("new", "SELECT k FROM later", "unknown table later"),
         ("#3", "SELECT k FROM r", "must not be called #3"),
-        ("", "SELECT k FROM r", "a view is called by a text"),
+        ("", "SELECT k FROM r", "the name of a view is a text"),
     ],
 )
 def test_names_that_cannot_be(name: str, query: str, message: str) -> None:

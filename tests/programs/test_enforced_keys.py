@@ -255,7 +255,7 @@ def test_a_batch_that_was_prepared_for_another_state_is_not_applied() -> None:
 def test_what_is_declared_wrongly_is_told_in_one_sentence() -> None:
     columns = {"id": "int64", "at": "timestamp"}
     for given, words in (
-        ({"columns": columns, "enforced": True}, "is enforced, but nothing is declared of its rows"),
+        ({"columns": columns, "enforced": True}, "is enforced, but declares neither a key nor distinct rows"),
         ({"columns": columns, "key": ["id"], "enforced": True, "upserts": True}, "has upserts and an enforced key"),
     ):
         with pytest.raises(PlanError, match=words):

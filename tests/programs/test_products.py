@@ -72,5 +72,5 @@ def test_a_change_of_a_side_that_is_compared_with_its_sum_costs_the_rows_that_pa
 
 def test_a_product_that_is_divided_says_so() -> None:
     query = "SELECT COUNT(*) AS n FROM r, s, t WHERE r.x <> s.x"
-    assert "product: r, s are joined first; nothing ties the others" in crown.explain(query, SCHEMA)
+    assert "product: r, s are joined first; no condition connects the others" in crown.explain(query, SCHEMA)
     assert "are joined first" not in crown.explain(f"{query} AND s.y = t.y", SCHEMA)

@@ -107,4 +107,4 @@ def test_explain_says_that_only_rows_change_whose_value_does() -> None:
         "and the rows whose value changes"
         in crown.view("SELECT MAX(x) OVER (ORDER BY x) AS m FROM r", schema).explain()
     )
-    assert "MAX is of the class shift" in crown.view("SELECT MAX(s) OVER (ORDER BY x) AS m FROM r", schema).explain()
+    assert "MAX has the class shift" in crown.view("SELECT MAX(s) OVER (ORDER BY x) AS m FROM r", schema).explain()

@@ -294,7 +294,7 @@ def test_a_plan_says_its_class_its_frames_and_by_what_it_can_be_cut() -> None:
     text = "SELECT SUM(x) OVER (ORDER BY x ROWS BETWEEN 3 PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE TIES) AS s FROM r"
     all_ = plans.program(text, schema)
     assert "SUM(o) over ROWS BETWEEN 3 PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE TIES" in str(all_)
-    assert "because SUM is of the class shift" in str(all_)
+    assert "because SUM has the class shift" in str(all_)
     assert "in one partition, which is in one cell" in str(all_)
     assert by_output(all_) is None
     for program in (one, all_):

@@ -236,7 +236,7 @@ def test_late_rows_can_refuse_their_batch_or_go_to_the_quarantine(tmp_path: Path
         (0, "column 'n' is NULL, and declared NOT NULL"),
         (1, "column 'n': 90 is late: the watermark is 100"),
     ]
-    with pytest.raises(PlanError, match="there is no folder for them: give on_bad_row"):
+    with pytest.raises(PlanError, match="but it has no folder: give on_bad_row"):
         crown.view(BOTH, EVENTS, windows={"r": window})
 
 
@@ -304,7 +304,7 @@ def test_the_schedule_costs_the_same_per_row_however_many_rows_are_in() -> None:
 @pytest.mark.parametrize(
     ("windows", "said"),
     [
-        ({"q": "ttl"}, "names the relation 'q', which is not read: r are"),
+        ({"q": "ttl"}, "names the relation 'q', which the query does not read; it reads r"),
         ({"r": 5}, "the window of r is 5"),
         ({"r": crown.ttl("z", 3)}, "by z, which is not one of its columns: k, n"),
         ({"r": crown.ttl("n", "3 days")}, "by n, which is int64: give whole numbers"),
@@ -326,14 +326,14 @@ def test_no_window_is_by_values_without_an_order(type_: str, window: crown.Windo
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (lambda: crown.ttl("at", "3 months"), "'3 months' of the window over at is no length of time"),
+        (lambda: crown.ttl("at", "3 months"), "'3 months' of the window over at is not a length of time"),
         (lambda: crown.ttl("at", 0), "must be more than 0"),
         (lambda: crown.ttl("at", "1 hour", lateness=3), "the lateness 3 and the window are not of one kind"),
         (lambda: crown.ttl("at", "1 hour", late="keep"), "late='keep' is not supported"),
-        (lambda: crown.sliding("at", "1 hour", "2 hours"), "leave rows between them out"),
+        (lambda: crown.sliding("at", "1 hour", "2 hours"), "leave out the rows between them"),
         (lambda: crown.sliding("at", "1 hour", 2), "give both as lengths of time"),
         (lambda: crown.last_rows(0), "give a whole number of rows"),
-        (lambda: crown.last_rows(3, by=4), "a column is called by a text"),  # type: ignore[arg-type]
+        (lambda: crown.last_rows(3, by=4), "the name of a column is a text"),  # type: ignore[arg-type]
     ],
 )
 def test_a_window_that_makes_no_sense_is_one_sentence(made: Any, said: str) -> None:

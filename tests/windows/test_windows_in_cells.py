@@ -121,9 +121,7 @@ def test_one_cell_is_the_default_and_explain_says_what_several_cost() -> None:
     made = program(GROUPS, EVENTS, windows={"r": crown.ttl("n", 10)})
     assert worthwhile(made, 4) == 1
     assert worthwhile(program(GROUPS, EVENTS), 4) == 4
-    assert "any number, by r (k); in several cells the rows of r go through an operator before them" in " ".join(
-        text(made).split()
-    )
+    assert "any number, by r (k); with several cells, the window of r runs before them" in " ".join(text(made).split())
     assert rounds(made, 1)[0].maintained == made
     kept = within(made)["r"].maintained
     assert Program.from_json(kept.to_json()) == kept

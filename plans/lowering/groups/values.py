@@ -109,6 +109,6 @@ def _noted(group: GroupStage, chosen: str, cost: float, other: float, stages: St
     number = group.feed.source
     stage = stages.made[number] if isinstance(number, int) else None
     if isinstance(stage, JoinStage) and isinstance(number, int):
-        note = f"{chosen}; a change of every relation costs about {cost:.0f} rows so, {other:.0f} the other way"
+        note = f"{chosen}; a change of every relation costs about {cost:.0f} rows this way, {other:.0f} the other way"
         stages.made[number] = replace(stage, plan=replace(stage.plan, notes=(*stage.plan.notes, note)))
     return group

@@ -70,7 +70,10 @@ def divided(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Quer
         local = [one for one in parts if one.columns and aliases_of(one) <= part]
         if any(len(aliases_of(one)) > 1 and column_pair(one) is None for one in local):
             inside = [source for source in query.sources if source.alias in part]
-            note = f"product: {', '.join(source.alias for source in inside)} are joined first; nothing ties the others"
+            note = (
+                f"product: {', '.join(source.alias for source in inside)} are joined first; no condition connects "
+                "the others"
+            )
             query = _joined_first(query, inside, local, [], note, stages, stage)
     return query
 
@@ -114,7 +117,7 @@ def _fold(
     if tied is None:
         return None
     names = ", ".join(source.alias for source in inside)
-    note = f"cycle: {names} are joined first, by declared keys; what is left has no cycle"
+    note = f"cycle: {names} are joined first, by declared keys; the rest has no cycle"
     return _joined_first(query, inside, local, tied, note, stages, stage)
 
 

@@ -92,9 +92,8 @@ def rounds_along(maintained: Program, grid: Grid) -> tuple[Exchange, ...]:
 
 _ONE = "run it in one cell: cells=1"
 WHY_ONE = (
-    "no column of its result comes, through every stage, from one column of each relation, and no stage that can be "
-    "cut is all that later stages read, with rows that can travel (those with sums beside them cannot, but all "
-    "aggregates are put together out of parts, except those over distinct values)"
+    "no column of the result is a plain column of the relations through every stage, and no stage with rows that a "
+    "second operator could merge is the only input of the later stages"
 )
 
 

@@ -81,7 +81,7 @@ def groups_of(program: Program, cells: int, rates: Mapping[str, float] | None = 
     default 1 each. Raises PlanError if `cells` < 2.
     """
     if cells < 2:
-        raise PlanError(f"cells={cells} is no number of cells into which something is cut", hint="give 2 or more")
+        raise PlanError(f"cells={cells} is not a number of cells", hint="give 2 or more")
     rate = _Rates(program, cells, rates)
     found: list[_Kept] = []
     alone = _Kept([], [], {})

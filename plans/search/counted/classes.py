@@ -101,7 +101,7 @@ def _by_tree(plan: Plan) -> JoinClass:
     path = _open_path(plan)
     if path:
         names = tuple(plan.nodes[i].name for i in path)
-        update = f"{base}; first order along {' -> '.join(names)}: as many rows as join there"
+        update = f"{base}; first order along {' -> '.join(names)}: the number of rows that join along this path"
         return JoinClass("layered", FIRST_ORDER, update, _open_edge(plan, path), names)
     counted = " and the changed groups" if plan.payload is not None else ""
     if plan.height <= 1:

@@ -231,7 +231,9 @@ def _check(plan: Plan, log: Sequence[Event]) -> None:
     for number, (relation, row, _) in enumerate(log, 1):
         if relation.lower() not in tables:
             known = ", ".join(table.name for table in plan.tables)
-            raise PlanError(f"update {number} is of {relation}, which the query does not use", hint=f"it uses {known}")
+            raise PlanError(
+                f"update {number} is a change of {relation}, which the query does not use", hint=f"it uses {known}"
+            )
         if len(row) != len(tables[relation.lower()].columns):
             raise PlanError(f"update {number} of {relation} has {len(row)} values, the table has "
                             f"{len(tables[relation.lower()].columns)} columns")  # fmt: skip

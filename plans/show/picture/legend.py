@@ -15,22 +15,22 @@ from plans.show import programs, upkeep
 _CROWN = "Change Propagation Without Joins, PVLDB 16(5), 2023"
 _HERE = "docs/explain.md"
 _KINDS = {
-    "join (set)": "a join whose rows are there or not",
-    "join (bag)": "a join that knows how often each of its rows is there",
-    "join (payload)": "a join that forms counts and sums on the way up its tree",
-    "linear": "rows passed on, filtered or computed, one by one",
-    "pointwise": "set operations: how often a row is there follows from how often it is in each input",
+    "join (set)": "the rows of a join, without multiplicities",
+    "join (bag)": "the rows of a join, with multiplicities",
+    "join (payload)": "counts and sums over a join, computed bottom-up in its tree",
+    "linear": "rows that are copied, filtered or computed one by one",
+    "pointwise": "set operations: the multiplicity of a row follows from its multiplicity in each input",
     "group": "a row for each group, with its aggregates",
     "group (percentile)": "a row for each group, whose values are kept in order",
     "top-k": "the first rows of each group in an order",
-    "band join": "a join by a comparison: both sides are kept in the order of what is compared",
+    "band join": "a join by a comparison: both sides are kept in the order of the compared values",
 }
-_OVER = "window functions: every row, with values that are read off the rows around it in an order"
+_OVER = "window functions: every row, with values computed from the rows around it in an order"
 _CLASSES = (
     ("q-hierarchical", "a tree of height 1", f"{_CROWN}, Theorem 6.5"),
-    ("flat", "a publication costs no more than a counter", _HERE),
+    ("flat", "publishing changes costs no more than updating counters", _HERE),
     ("layered", "a change of a count touches all rows that join above it", _HERE),
-    ("completed", "attributes besides the output are enumerated", _HERE),
+    ("completed", "the enumeration includes attributes that are not in the output", _HERE),
     ("cyclic", "there is a bag", _HERE),
 )
 """Kinds of stages and classes of joins, as pages name them."""
@@ -56,7 +56,7 @@ def _flow(program: Program) -> list[tuple[str, str, str]]:
         ("a → b", "b reads the net changes of a, once per batch; the thick frame is the result", "docs/sql.md"),
         *((kind, text, _HERE) for kind, text in _KINDS.items() if kind in there),
         *((kind, _OVER, _HERE) for kind in sorted(there) if kind.startswith("over ")),
-        ("O(1), O(log n)", "what a change of a stage's input costs, besides what it changes", _HERE),
+        ("O(1), O(log n)", "what a change of a stage's input costs, in addition to the rows that it changes", _HERE),
     ]
 
 
@@ -71,7 +71,7 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
     declared = any(table.key for plan in plans for table in plan.tables)
     found: list[tuple[bool, str, str, str]] = [
         (True, "<b class='good'>O(1)</b> <b class='fair'>O(λ)</b> <b class='poor'>O(√N)</b>",
-         "the verdict: constant or logarithmic; what the stream or the joined rows decide; more", _HERE),
+         "the verdict: constant or logarithmic; dependent on the stream or the joined rows; more", _HERE),
         *((word in classes, word, text, source) for word, text, source in _CLASSES),
         (True, "<i class='free'></i>", "free: its attributes are in the output, its rows are enumerated", _CROWN),
         (bool(bound), "<i class='bound'></i>", f"bound: its rows are {', or '.join(bound)}", _CROWN),
@@ -81,17 +81,17 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
          "bag: a cyclic part, kept as one relation; N^width bounds its rows, and keys may bound them more",
          "Atserias, Grohe, Marx, SIAM J. Comput. 2013"),
         (_any(n.predicate is not None for n in _atoms(nodes)), "<b class='where'>where</b>",
-         "only these rows are taken in", "docs/sql.md"),
+         "only these rows are read", "docs/sql.md"),
         (_any(n.relation.startswith("#") for n in nodes), "of #0", "its rows are those of stage 0", _HERE),
         (_any(out.expr.op == "col" for plan in plans for out in plan.output), "<b class='out'>a</b>",
          "a column of the output", _HERE),
         (declared, "<u>a</u>", "a column of the declared key of its table", "docs/sql.md"),
         (len(nodes) > 1, "a, b", "on an edge: its key, the attributes that both ends have; × is none", _CROWN),
-        (True, "V<sub>s</sub>", "the rows that join with all that is below them", f"{_CROWN}, Algorithm 1"),
+        (True, "V<sub>s</sub>", "the rows that join with rows of every subtree below", f"{_CROWN}, Algorithm 1"),
         (len(nodes) > 1, "V<sub>p</sub>(a)", "their projection on the key of the edge above", f"{_CROWN}, Algorithm 1"),
         (_any(n.free for n in nodes), "V<sub>l</sub>", "the rows that are in a result", f"{_CROWN}, Lemma 5.5"),
         (_any(n.padded for n in nodes), "or NULLs",
-         "left joined: where it has no row for a key, one of NULLs stands there", _HERE),
+         "left joined: a row of NULLs replaces the missing rows of a key", _HERE),
         (True, "λ", "enclosureness of the stream under the tree: how often lifespans enclose others",
          f"{_CROWN}, Definition 6.3"),
         (_any(upkeep.payload_words(plan, i) for plan in counted for i in range(len(plan.nodes))), "payload n",
@@ -104,10 +104,10 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
          "a changed group touches all rows above with its key, any number of them", _HERE),
         (bool(sets), "Σ depth·rate", "what the search minimizes after the height: how far updates climb",
          f"{_CROWN}, Section 6.3"),
-        (bool(counted), "Σ touches", "what the search minimizes where rows are counted: rows touched by publications",
+        (bool(counted), "Σ touches", "what the search minimizes if rows are counted: rows touched by publications",
          _HERE),
         (_any(plan.candidate_count > 1 for plan in plans), "✓",
-         "the chosen tree, of all that were found; the others with what they cost", f"{_CROWN}, Section 6.3"),
+         "the chosen tree, among all trees and their costs", f"{_CROWN}, Section 6.3"),
         (bool(alone and hashable(alone)), "×2", "a row of this relation is sent to two of the cells", _HERE),
         (bool(alone and hashable(alone)), "shares", "a row is sent to all cells that its hash keys leave open",
          "Beame, Koutris, Suciu, J. ACM 2017"),

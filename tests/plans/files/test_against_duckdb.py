@@ -160,7 +160,7 @@ def test_files_of_a_folder_may_have_types_of_different_widths(tmp_path: Path) ->
     pq.write_table(pa.table({"a": [[1]], "s": ["z"]}), tmp_path / "3.parquet")
     with pytest.raises(FileError, match="column 'a' is int64 in one file and list<"):
         RowsFile(tmp_path).columns()
-    with pytest.raises(FileError, match="its files have columns of types that do not go together"):
+    with pytest.raises(FileError, match="its files have different types for one column"):
         RowsFile(tmp_path).rows(table)
 
 

@@ -46,20 +46,20 @@ def _tar(data: bytes) -> bytes:
 
 
 WRONG: list[tuple[str, bytes, str]] = [
-    ("g.csv.gz", gzip.compress(CSV)[:-100], "what gzip packed in it is damaged or cut off"),
-    ("g.csv.gz", gzip.compress(CSV)[:-4], "what gzip packed in it is damaged or cut off"),
-    ("g.csv.gz", gzip.compress(CSV) + b"more", "what gzip packed in it is damaged or cut off"),
-    ("g.csv.bz2", bz2.compress(CSV)[:-100], "what bz2 packed in it is damaged or cut off"),
-    ("g.csv.zst", ZSTD[:-100], "what zstd packed in it is damaged or cut off"),
-    ("g.csv.zip", _zip({"g.csv": CSV})[:-100], "what zip packed in it is damaged or cut off"),
-    ("g.csv.gz", CSV, "its name says gzip, but it is not packed"),
-    ("g.csv.gz", ZSTD, "its name says gzip, but it is packed with zstd"),
+    ("g.csv.gz", gzip.compress(CSV)[:-100], "its gzip data is damaged or truncated"),
+    ("g.csv.gz", gzip.compress(CSV)[:-4], "its gzip data is damaged or truncated"),
+    ("g.csv.gz", gzip.compress(CSV) + b"more", "its gzip data is damaged or truncated"),
+    ("g.csv.bz2", bz2.compress(CSV)[:-100], "its bz2 data is damaged or truncated"),
+    ("g.csv.zst", ZSTD[:-100], "its zstd data is damaged or truncated"),
+    ("g.csv.zip", _zip({"g.csv": CSV})[:-100], "its zip data is damaged or truncated"),
+    ("g.csv.gz", CSV, "its name says gzip, but it is not compressed"),
+    ("g.csv.gz", ZSTD, "its name says gzip, but it is compressed with zstd"),
     ("g.csv.gz", b"", "its name says gzip, but it is empty"),
     ("g.zip", _zip({"a.csv": CSV, "b.csv": CSV}), "it holds 2 files; unpack it and name the one to read"),
     ("g.zip", _zip({}), "it holds 0 files"),
     ("g.tar", _tar(CSV), "it is a tar archive: unpack it"),
     ("g.tar.gz", gzip.compress(_tar(CSV)), "it is a tar archive: unpack it"),
-    ("g.csv.xz", b"\xfd7zXZ\x00" + RUBBISH, "it is packed with xz"),
+    ("g.csv.xz", b"\xfd7zXZ\x00" + RUBBISH, "it is compressed with xz"),
     ("g.db", b"SQLite format 3\x00" + RUBBISH, "it is an SQLite database"),
     ("g.txt", b"%%MatrixMarket matrix coordinate\n3 3 2\n1 2\n2 3\n", "it is a Matrix Market file"),
     ("g.csv", RUBBISH, "it is neither Parquet, Arrow nor text"),
@@ -68,9 +68,9 @@ WRONG: list[tuple[str, bytes, str]] = [
     ("g.csv", bytes(100), "it is neither Parquet, Arrow nor text"),
     ("g.parquet", RUBBISH, "its name says parquet, but it is none"),
     ("g.parquet", b"", "its name says parquet, but it is empty"),
-    ("g.parquet", b"PAR1" + RUBBISH + b"PAR1", "it is damaged or cut off, or no file of parquet"),
-    ("g.arrow", b"ARROW1" + RUBBISH, "it is damaged or cut off, or no file of arrow"),
-    ("g.arrow", b"\xff\xff\xff\xff" + RUBBISH, "it is damaged or cut off, or no file of arrow"),
+    ("g.parquet", b"PAR1" + RUBBISH + b"PAR1", "it is damaged or truncated, or not a file of parquet"),
+    ("g.arrow", b"ARROW1" + RUBBISH, "it is damaged or truncated, or not a file of arrow"),
+    ("g.arrow", b"\xff\xff\xff\xff" + RUBBISH, "it is damaged or truncated, or not a file of arrow"),
     ("g.csv", b"", "it is empty; put a header with the columns src, dst on top"),
     ("g.csv", b"\n\n", "it is empty"),
     ("g.csv", b"\xef\xbb\xbf", "it is empty"),
@@ -80,24 +80,24 @@ WRONG: list[tuple[str, bytes, str]] = [
     ("g.csv", b"src,dst\n1,2\n3,4,5\n6\n", r"the line has 3 fields instead of 2: '3,4,5' \(2 such lines\)"),
     ("g.csv", b"src,dst\n1,2,\n", "the line has 3 fields instead of 2"),
     ("g.txt", b"1\t2\n3\n", "the line has 1 fields instead of 2"),
-    ("g.csv", b'src,dst\n1,2\n3,"4\n5,6\n', "line 3: a value in quotes"),
-    ("g.csv", b'src,dst\r\n1,2\r\n3,"4"x\r\n', "line 3: a value in quotes"),
-    ("g.csv", b'src,dst\n1, "2"\n', "line 2: a value in quotes"),
-    ("g.csv", b'"src,dst\n1,2\n', "line 1: a value in quotes"),
-    ("g.csv", b"src,dst\n1,2\n3,4\r5,6\n", "line 3 ends with another sign than the first line"),
-    ("g.csv", b"src,dst\r1,2\r3,4\n5,6\r", "line 3 ends with another sign than the first line"),
-    ("g.txt", b'1 2\n3 "4"\r', "line 2 ends with another sign than the first line"),
+    ("g.csv", b'src,dst\n1,2\n3,"4\n5,6\n', "line 3: quotes must enclose"),
+    ("g.csv", b'src,dst\r\n1,2\r\n3,"4"x\r\n', "line 3: quotes must enclose"),
+    ("g.csv", b'src,dst\n1, "2"\n', "line 2: quotes must enclose"),
+    ("g.csv", b'"src,dst\n1,2\n', "line 1: quotes must enclose"),
+    ("g.csv", b"src,dst\n1,2\n3,4\r5,6\n", "line 3 has another line ending than the first line"),
+    ("g.csv", b"src,dst\r1,2\r3,4\n5,6\r", "line 3 has another line ending than the first line"),
+    ("g.txt", b'1 2\n3 "4"\r', "line 2 has another line ending than the first line"),
     ("g.txt", b"1\n", "the first line, '1', has 1 fields, but relation 'g' has the columns src, dst"),
     ("g.csv", b"a,b\n1,2\n", "neither names the columns src, dst of relation 'g' nor is a row of them"),
     ("g.txt", b"from to\n1 2\n", "neither names the columns src, dst of relation 'g' nor is a row of them"),
-    ("g.csv", b"1,2,-1\n3,4,1\n", "is no header; put one with the columns src, dst"),
+    ("g.csv", b"1,2,-1\n3,4,1\n", "is not a header; put one with the columns src, dst"),
     ("g.csv.gz", gzip.compress(b"6,2,4,1289241911\n"), "or declare a column for each of its fields"),
-    ("g.jsonl", b'{"src":1,"dst":2}\n{"src":1,\n', "line 3 is no JSON, or is cut off"),
-    ("g.jsonl", b'{"src":1,"dst":2}\n5\n', "line 2 has a row that is no JSON object: 5"),
+    ("g.jsonl", b'{"src":1,"dst":2}\n{"src":1,\n', "line 3 is not JSON, or is truncated"),
+    ("g.jsonl", b'{"src":1,"dst":2}\n5\n', "line 2 has a row that is not a JSON object: 5"),
     ("g.jsonl", b'{"src":1,"dst":2,"src":3}\n', "line 1 has the member 'src' twice"),
-    ("g.jsonl", b'{"src":"\\ud800","dst":2}\n', "a text in it has half of a character"),
+    ("g.jsonl", b'{"src":"\\ud800","dst":2}\n', "a text in it has half of a surrogate pair"),
     ("g.json", b"[" * 100_000, "it is nested too deeply"),
-    ("g.json", b"src,dst\n1,2\n", "line 1 is no JSON"),
+    ("g.json", b"src,dst\n1,2\n", "line 1 is not JSON"),
 ]
 
 
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(
 )
 def test_a_header_of_other_names_is_no_row_of_texts(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(FileError, match="is no header; put one with the columns name, city of relation 'g' on top"):
+    with pytest.raises(FileError, match="is not a header; put one with the columns name, city of relation 'g' on top"):
         RowsFile(tmp_path / name).rows(TEXTS)
 
 

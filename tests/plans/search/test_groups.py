@@ -114,5 +114,5 @@ def test_rows_follow_the_rates() -> None:
     assert (priced.results, priced.cells, priced.rows) == (("priced",), 1, 101), "every cell would have all products"
     (group,) = groups_of(program("pairs"), 4).groups
     assert (group.cells, group.rows, group.sent, group.arriving) == (1, 2, 2, 2)
-    with pytest.raises(PlanError, match="cells=1 is no number of cells into which something is cut"):
+    with pytest.raises(PlanError, match="cells=1 is not a number of cells"):
         groups_of(program("sold"), 1)

@@ -58,7 +58,7 @@ def test_what_cannot_be_cut_in_one_round_has_one_cell():
 @pytest.mark.parametrize(("sql", "part"), [(HOPS, "67%"), (GROUPS, "75%")])
 def test_explain_says_how_much_a_cell_gets(sql, part):
     said = " ".join(programs.text(plans.program(sql, SCHEMA), cells=2).split())
-    assert f"; a cell gets {part} of what one would" in said
+    assert f"; a cell gets {part} of the rows" in said
 
 
 @pytest.mark.parametrize("relation", ["r", "g"])

@@ -81,7 +81,7 @@ CUT = {
         "any number, up to stage 0 by r (b); every cell has all of r; their groups are merged in one cell, by a second "
         "operator"
     ),
-    "SELECT x.a + y.b AS c FROM r x JOIN r y ON x.b = y.a": "one: no column of its result comes, through every stage",
+    "SELECT x.a + y.b AS c FROM r x JOIN r y ON x.b = y.a": "one: no column of the result is a plain column",
     "SELECT a, SUM(x) AS s FROM u GROUP BY a": "any number, by u (a)",
     "SELECT SUM(x) AS s FROM u": "any number, by u (x); their groups are merged in one cell, by a second operator",
     "SELECT COUNT(DISTINCT x) AS n FROM u": (

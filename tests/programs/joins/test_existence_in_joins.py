@@ -88,7 +88,7 @@ def test_one_relation_found_by_equal_columns_needs_no_stage(condition: str, insi
 def test_explain_says_that_rows_count_once() -> None:
     query = "SELECT p, COUNT(*) AS n FROM orders WHERE o IN (SELECT o FROM lines) GROUP BY p"
     text = " ".join(crown.view(query, SCHEMA).explain().split())
-    assert "lines: only asked for existence, in the tree: the rows of a key count once" in text
+    assert "lines: only checked for existence: the rows of a key count once" in text
     assert "lines[exists](o) bound V_s V_p(o) payload 1, quiet of lines" in text
 
 
