@@ -146,7 +146,7 @@ def _paired(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None) -> tupl
         raise ChangeError(f"a delta is a pyarrow Table or RecordBatch, as apply returns it, not {type(delta).__name__}")
     table = pa.Table.from_batches([delta]) if isinstance(delta, pa.RecordBatch) else delta
     if WEIGHT not in table.column_names:
-        raise ChangeError(f"this is no delta: it has no column {WEIGHT!r}, but {', '.join(table.column_names)}")
+        raise ChangeError(f"this is not a delta: it has no column {WEIGHT!r}, but {', '.join(table.column_names)}")
     if not pa.types.is_integer(table.schema.field(WEIGHT).type) or table.column(WEIGHT).null_count:
         raise ChangeError(f"this is no delta: its column {WEIGHT!r} does not hold whole numbers alone")
     if not (key is None or (isinstance(key, (list, tuple)) and all(isinstance(name, str) for name in key))):

@@ -131,7 +131,7 @@ class Database(
         rows of their tables; counters of ``stats`` are reset.
         """
         if not isinstance(name, str):
-            raise PlanError(f"a table is called by a text, not by {name!r:.100}")
+            raise PlanError(f"the name of a table is a text, not {name!r:.100}")
         (table,) = Schema.of(schemas({name: columns})).values()
         self._switch(named.with_table(self.program, table))
 
@@ -141,7 +141,7 @@ class Database(
         Cost: as for ``create_table``.
         """
         if not isinstance(name, str):
-            raise PlanError(f"a table is called by a text, not by {name!r:.100}")
+            raise PlanError(f"the name of a table is a text, not {name!r:.100}")
         self._switch(named.without_table(self.program, name))
 
     def define(
@@ -254,8 +254,8 @@ class Database(
         rows = kept_of(self._engine, name.lower())
         if rows is None:
             raise PlanError(
-                f"the table {name} keeps the last rows that came, and not the order in which they did: it cannot be "
-                "returned",
+                f"the table {name} has a window of the last rows and does not store their order of arrival: its rows "
+                "cannot be returned",
                 hint=f"register a view, SELECT * FROM {name}",
             )
         return rows

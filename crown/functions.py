@@ -118,7 +118,7 @@ def _made(
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise PlanError(f"{name!r} is no name of a function", hint="use letters, digits and _")
+        raise PlanError(f"{name!r} is not a name of a function", hint="use letters, digits and _")
     from plans.frontends.sql.refuse import is_free
 
     if not is_free(name):

@@ -77,9 +77,7 @@ class Checks:
         one_of(self.missing, "on_missing", ON_MISSING)
         one_of(self.on_bad_row, "on_bad_row", ON_BAD_ROW)
         if self.quarantine is not None and not self.sets_aside:
-            raise CrownError(
-                'quarantine= says where bad rows go, but they refuse their batch: give on_bad_row="quarantine", too'
-            )
+            raise CrownError('quarantine= is given, but bad rows reject their batch: give on_bad_row="quarantine", too')
 
     @property
     def missing(self) -> str:

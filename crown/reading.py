@@ -126,7 +126,7 @@ class Readable(Framed):
         if factorized:
             self._factorized()
             if weighted:
-                raise CrownError("a product of factorized=True is there once; leave weighted out")
+                raise CrownError("a product of factorized=True has no weight; leave weighted out")
         reader = self._reader()
         batches = reader.results(True) if factorized else _rows(reader, weighted)
         return batches if limit is None else _first(batches, number_of(limit, "limit", 0))

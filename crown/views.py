@@ -321,7 +321,7 @@ def view(
     state = None if path is None else file_of(path, "path")
     if state is not None and os.path.lexists(state):
         raise CrownError(
-            f"path={str(state)!r} is there already; delete it if no view needs it, or name another file "
+            f"path={str(state)!r} already exists; delete it if no view needs it, or name another file "
             "(crown.open keeps a view and reopens it)"
         )
     folder = checks.folder()
@@ -354,7 +354,7 @@ def demand_quarantine(program: Program, folder: Path | None) -> None:
     aside = [window.relation for window in program.windows if window.late == "quarantine"]
     if aside and folder is None:
         raise PlanError(
-            f"late rows of {aside[0]} go to the quarantine, and there is no folder for them: give "
+            f"late rows of {aside[0]} go to the quarantine, but it has no folder: give "
             'on_bad_row="quarantine" and quarantine=...'
         )
 

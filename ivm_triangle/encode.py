@@ -40,9 +40,9 @@ def table_of(data: Any) -> pa.Table:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data).read_all()
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise TriangleError(f"these changes are no table: {error}") from error
+        raise TriangleError(f"these changes are not a table: {error}") from error
     raise TriangleError(
-        f"changes come as a frame (Arrow, pandas, Polars, DuckDB), a list of dicts or a dict of columns, not as "
+        f"changes must be a frame (Arrow, pandas, Polars, DuckDB), a list of dicts or a dict of columns, not as "
         f"{type(data).__name__}"
     )
 

@@ -151,8 +151,8 @@ class State:
         """Raises UnusableStateError if a batch was interrupted."""
         if self.arena[H_OPEN]:
             raise UnusableStateError(
-                "a batch was stopped half-way, and this state is neither before nor after it; load the last snapshot, "
-                "or start anew"
+                "a batch was interrupted and could not be undone, so this state is not consistent; load the last "
+                "snapshot, or start again from the tables"
             )
 
     def scratch(self) -> np.ndarray:

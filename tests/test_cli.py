@@ -321,7 +321,7 @@ def test_check_says_what_a_file_is_not(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_a_query_without_inputs_says_how_they_are_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", QUERY]) == 2
-    assert "--input NAME=FILE says where the changes of a relation are" in capsys.readouterr().err
+    assert "--input NAME=FILE names the file with the changes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

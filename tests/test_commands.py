@@ -88,7 +88,10 @@ def test_a_file_tells_the_columns_that_nobody_declared(tmp_path: Path, capsys: p
     assert command(run, query, *given, "--output", "-", "--json") == 0
     out, err = capsys.readouterr()
     assert [json.loads(line) for line in out.splitlines()] == [{"name": "bob", "what": "tea", "_weight": 1}]
-    assert "no --schema for these, taken as: people(name string, born int64), likes(who string, what string)" in err
+    assert (
+        "no --schema for these, so they are read as: people(name string, born int64), likes(who string, what string)"
+        in err
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +225,7 @@ def test_the_doctor_says_what_is_broken(monkeypatch: pytest.MonkeyPatch, capsys:
 def test_the_first_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "first"
     assert command(init, str(folder)) == 0
-    with pytest.raises(CrownError, match="is there already and not empty"):
+    with pytest.raises(CrownError, match="already exists and is not empty"):
         command(init, str(folder))
     capsys.readouterr()
     inputs = [word for name in ("customers", "orders") for word in ("--input", f"{name}={folder / name}.csv")]
@@ -276,7 +279,7 @@ def test_run_refuses_keys_and_files_that_do_not_go_with_what_is_emitted(tmp_path
     for more, told in (
         (["--key", "a"], "weights need none"),
         (["--emit", "cdc", "--key", "z"], "--key names 'z', but the output has: a"),
-        (["--emit", "debezium", "--output", str(tmp_path / "out.csv")], "CSV has no place for"),
+        (["--emit", "debezium", "--output", str(tmp_path / "out.csv")], "CSV cannot hold"),
     ):
         with pytest.raises(CrownError, match=told):
             command(run, *words, *more)

@@ -69,7 +69,7 @@ def test_a_mistyped_option_is_named_with_the_one_that_is_meant(tmp_path: Path) -
     [
         ({"on_missing": "maybe"}, 'on_missing must be "ignore", "raise" or "trust", not \'maybe\''),
         ({"on_bad_row": "skip"}, 'on_bad_row must be "fail" or "quarantine", not \'skip\''),
-        ({"quarantine": "q"}, "quarantine= says where bad rows go, but they refuse their batch"),
+        ({"quarantine": "q"}, "quarantine= is given, but bad rows reject their batch"),
         ({"rates": [1]}, "rates= takes numbers by relation"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_command_line_calls_options_by_their_flags() -> None:
     for given, said in (
         ({"cell_budget": "8 KiB"}, "--cell-budget='8 KiB' is too small"),
         ({"amplified": 0}, "--amplified must be a whole number"),
-        ({"quarantine": "q"}, '--quarantine says where bad rows go, but they refuse their batch: give --on-bad-row="q'),
+        ({"quarantine": "q"}, '--quarantine is given, but bad rows reject their batch: give --on-bad-row="q'),
     ):
         with pytest.raises(CrownError) as error, embedded.as_flags(get_type_hints(on_spark.StreamOptions)):
             on_spark.Options.of("crown submit", given)

@@ -109,7 +109,7 @@ def test_every_error_is_said_and_the_session_goes_on(tmp_path: Path) -> None:
         "CREATE VIEW v AS SELECT nothing FROM orders;": "unknown column nothing",
         "COPY orders FROM 'nowhere.csv';": "there is no such file",
         "DELETE FROM orders WHERE nothing = 1;": "unknown column nothing",
-        "UPDATE orders SET id = 1;": "is not a statement of this shell: DELETE the rows, and INSERT them",
+        "UPDATE orders SET id = 1;": "is not a statement of this shell: DELETE the old rows, and INSERT",
         "GRANT ALL;": "'GRANT ALL' is not a statement of this shell, which has CREATE TABLE",
         "SUBSCRIBE nothing;": "there is no view called nothing",
         "EXPLAIN SELECT * FROM nothing;": "unknown table nothing",
@@ -206,8 +206,8 @@ def test_views_are_replaced_and_dropped(tmp_path: Path) -> None:
         session.run(text)
     session.close()
     assert said == [
-        "created the table r", "the table R is there already", "created the view v: 0 rows",
-        "the view v is there already", "created the view v: 0 rows", "inserted 1 row", "inserted 1 row",
+        "created the table r", "the table R already exists", "created the view v: 0 rows",
+        "the view v already exists", "created the view v: 0 rows", "inserted 1 row", "inserted 1 row",
         [{"b": 2}], [], "dropped v", "there is no view v", "there is no table nothing",
     ]  # fmt: skip
 

@@ -22,13 +22,13 @@ class Metric:
 
 
 STATE_ROWS = Metric("crown_state_rows", "gauge", "Live rows of the state")
-STATE_BYTES = Metric("crown_state_bytes", "gauge", "Bytes that they take")
-ABSENT = Metric("crown_absent_deletes_total", "counter", "Deletes that found nothing")
-LATE_ROWS = Metric("crown_late_rows_total", "counter", "Rows that came when their time was over")
+STATE_BYTES = Metric("crown_state_bytes", "gauge", "Bytes of the live rows of the state")
+ABSENT = Metric("crown_absent_deletes_total", "counter", "Deletes of rows that did not exist")
+LATE_ROWS = Metric("crown_late_rows_total", "counter", "Rows that arrived too late")
 EXPIRED = Metric("crown_expired_rows_total", "counter", "Rows that left their window")
 LATE_CHANGES = Metric("crown_late_changes_total", "counter", "Changes by key that were too old")
 BATCHES = Metric("crown_batches_total", "counter", "Batches that were applied")
-_QUARANTINED = Metric("crown_quarantined_rows_total", "counter", "Rows that were put aside")
+_QUARANTINED = Metric("crown_quarantined_rows_total", "counter", "Rows that were quarantined")
 
 
 def rendered(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:

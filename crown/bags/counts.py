@@ -93,4 +93,4 @@ def open_count(method: str, spec: CountSpec, arena: np.ndarray) -> Count:
         if entry.name == method:
             made: Count = entry.load()(spec, arena)
             return made
-    raise BagError(f"no module for {method!r} is installed: install this package anew, with all its parts")
+    raise BagError(f"no module for {method!r} is installed: install this package again, with all its parts")

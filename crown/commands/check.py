@@ -13,7 +13,9 @@ HELP = "check a saved state: checksum, header, and every internal view recompute
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("state", metavar="FILE|FOLDER", help="what View.save, crown run --save or crown.open wrote")
+    parser.add_argument(
+        "state", metavar="FILE|FOLDER", help="a file of View.save or crown run --save, or a folder of crown.open"
+    )
     parser.add_argument("--explain", action="store_true", help="print the plan, too")
     parser.add_argument("--analyze", action="store_true", help="print what each stage holds and has done, too")
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")

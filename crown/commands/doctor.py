@@ -151,7 +151,7 @@ def _durable() -> str:
             each = 1000 * (time.monotonic() - started) / 20
         with crown.open(None, path) as view:
             assert view.count() == 20, f"a view that was opened again has {view.count()} rows of 20"
-    return f"batches are on the disk after {each:.1f} ms each, and there again"
+    return f"batches are synced to the disk in {each:.1f} ms each, and are read back"
 
 
 def _java() -> Finding:

@@ -75,14 +75,14 @@ without it every row comes. Change the query, the schema and the files into your
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("folder", metavar="DIR", help="a folder that is not there yet, or is empty")
+    parser.add_argument("folder", metavar="DIR", help="a folder that does not exist yet, or is empty")
 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the example and says how to run it; exit code 0. CrownError if there is something already."""
     folder = path_of(args.folder, "DIR")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CrownError(f"{folder} is there already and not empty; name a new folder")
+        raise CrownError(f"{folder} already exists and is not empty; name a new folder")
     write(folder)
     print(f"wrote {', '.join(FILES)} to {folder}; {folder / 'README.md'} says how to run them")
     return 0

@@ -86,7 +86,7 @@ def _main(argv: Sequence[str] | None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return PIPE_CLOSED
     except OSError as error:
-        print(f"crown: the system refused to go on: {error}", file=sys.stderr)
+        print(f"crown: the system reported an error: {error}", file=sys.stderr)
         return 2
 
 

@@ -52,8 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help="changes of a relation: a file, or a folder of files, of Parquet, Arrow, CSV, TSV, JSON lines or an edge "
-        "list, perhaps packed (.gz, .zst, .bz2, .zip); or - for standard input (JSON lines or text, without end)",
+        help="changes of a relation: a file, or a folder of files, of Parquet, Arrow, CSV, TSV, JSON lines or an "
+        "edge list, possibly compressed (.gz, .zst, .bz2, .zip); or - for standard input (JSON lines or text, "
+        "without end)",
     )
     add("--window", metavar="W", help="slide a window of W rows, or of a fraction (0.2), over each input")
     add_windows(parser)
@@ -66,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, Debezium's envelopes, or "
         "ranges of rows that move by the same amount",
     )
-    add("--key", metavar="COLUMN,...", help="columns of the output by which two rows of --emit are one update")
+    add("--key", metavar="COLUMN,...", help="columns of the output by which --emit pairs the two rows of an update")
     add("--results", type=int, metavar="N", help="at the end print the first N rows of the result")
     add(
         "--threads",
@@ -74,10 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="cut the query, or its joins alone, into N cells that run in parallel (1)",
     )
-    add("--load", metavar="FILE", help="go on from a saved state of the same query")
+    add("--load", metavar="FILE", help="continue from a saved state of the same query")
     add("--save", metavar="FILE", help="save the state at the end")
     add("--on-missing", choices=("ignore", "raise"), help="deletes of absent rows: count (ignore), or stop")
-    add("--quarantine", metavar="DIR", help="put rows that do not fit aside in this folder instead of stopping")
+    add("--quarantine", metavar="DIR", help="write bad rows to this folder instead of stopping")
     add("--json", action="store_true", help="print deltas, results, progress and summary as JSON lines")
     add("--quiet", action="store_true", help="no progress lines")
     parser.set_defaults(defaults={action.dest: action for action in parser._actions})
@@ -88,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
     if project.is_named(args):
         return project.run(args)
     if not args.input:
-        raise ChangeError("--input NAME=FILE says where the changes of a relation are; give one for each that changes")
+        raise ChangeError(
+            "--input NAME=FILE names the file with the changes of a relation; give one for each relation that changes"
+        )
     sources: dict[Path, RowsFile] = {}
     made = _plan(args, sources)
     paths = _inputs(args.input, made)
@@ -109,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
         print(note, file=sys.stderr)
     absent = [table.name for table in made.tables if table.name not in paths]
     if absent and not args.quiet:
-        print(f"no --input for {', '.join(absent)}: nothing changes there", file=sys.stderr)
+        print(f"no --input for {', '.join(absent)}: no changes are read", file=sys.stderr)
     started = time.monotonic()
     rows = deltas = 0
     key = names_of(args.key)
@@ -192,7 +195,7 @@ def _schema(query: str, declared: Schema, args: argparse.Namespace, sources: dic
     made = completed(query, Schema((*declared.values(), *tables)))
     guessed = [declaration(made[name]) for name in made if name not in declared]
     if guessed and not args.quiet:
-        print(f"no --schema for these, taken as: {', '.join(guessed)}", file=sys.stderr)
+        print(f"no --schema for these, so they are read as: {', '.join(guessed)}", file=sys.stderr)
     return made
 
 
@@ -235,7 +238,7 @@ def _check(args: argparse.Namespace, inputs: Mapping[str, Path]) -> None:
     given = {"--threads": args.threads, "--on-missing": args.on_missing, "--quarantine": args.quarantine}
     useless = [option for option, value in given.items() if value is not None]
     if args.load is not None and useless:
-        raise ChangeError(f"--load goes on with the options of the saved state; leave out {' and '.join(useless)}")
+        raise ChangeError(f"--load uses the options of the saved state; leave out {' and '.join(useless)}")
     output = None if args.output == "-" else args.output
     written = {
         option: file_of(path, option)
@@ -314,7 +317,7 @@ def _sink(output: str | None, schema: pa.Schema, lines: bool) -> Iterator[Any]:
                     yield parquet.write_batch
             elif output.endswith(".csv") and any(pa.types.is_nested(field.type) for field in schema):
                 raise ChangeError(
-                    "CSV has no place for arrays, maps and structs, nor for the rows within rows of --emit debezium or "
+                    "CSV cannot hold arrays, maps and structs, nor the nested rows of --emit debezium or "
                     "ranges: name a .parquet"
                 )
             elif output.endswith(".csv"):

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     parser.add_argument("folder", metavar="DIR", help="the folder of the database; the first CREATE TABLE makes it")
     parser.add_argument(
-        "-c", "--command", action="append", metavar="SQL", help="run these statements and end; may be given again"
+        "-c", "--command", action="append", metavar="SQL", help="run these statements and end; can be repeated"
     )
     parser.add_argument("--json", action="store_true", help="print rows as JSON lines")
 

@@ -74,7 +74,7 @@ class Identity:
         except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
             whole = False
         if not whole:
-            raise DamagedStateError(f"{path} is damaged, or was not written by crown.open: put it back from a copy")
+            raise DamagedStateError(f"{path} is damaged, or was not written by crown.open: restore it from a copy")
         if meta.pop("format", None) != FORMAT:
             raise DamagedStateError(f"{path} is of another version of crown; open it with the version that wrote it")
         return cls(**{name: meta[name] for name in _FIELDS if name != "unread"}, unread=meta.get("unread", []))

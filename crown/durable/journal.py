@@ -156,8 +156,8 @@ class Journal:
             raise NotDurableError(self._refusal)
         if os.getpid() != self._process:
             raise NotDurableError(
-                f"{self.folder} was opened by process {self._process}, and this is another one: a view cannot be used "
-                "by two; open it there alone"
+                f"{self.folder} was opened by process {self._process}, and this is another process: use the view only "
+                "in the process that opened it"
             )
 
     def append(self, tables: Tables, more: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -199,7 +199,7 @@ class Journal:
             self._segment.sync()
         except OSError as error:  # it is unknown which bytes are on disk, and another sync would not tell
             self._refusal = (
-                f"{self._segment.path} could not be put on the disk ({error.strerror}): the view takes no more "
+                f"{self._segment.path} could not be synced to the disk ({error.strerror}): the view takes no more "
                 "batches. Close it and open it again; it then has all batches that were acknowledged"
             )
             raise NotDurableError(self._refusal) from None

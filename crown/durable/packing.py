@@ -80,7 +80,7 @@ def unpack(
             tables[name] = table
             offset += size
     except _NOT_OURS:
-        raise NotPackedError("it is whole, but its contents are not those of a batch") from None
+        raise NotPackedError("it is complete, but its contents are not those of a batch") from None
     return header, tables
 
 

@@ -30,7 +30,7 @@ from crown.programs.snapshot import demand_whole, saved_with
 from plans.callers import levels_to_caller
 
 _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.(snapshot|log)")
-_COPY = "Put it back from a copy"
+_COPY = "Restore it from a copy"
 _TOGETHER = 1 << 17
 """The number of rows at which several batches are applied together. Each batch costs its stages some time, even if it
 is empty.

@@ -125,12 +125,12 @@ class Reader:
                 frame = file.read(_FRAME.size)
                 rest = size - self.end - len(frame)
                 if len(frame) < _FRAME.size:
-                    return self._stop(True, f"batch {number} was not written whole")
+                    return self._stop(True, f"batch {number} was not written completely")
                 magic, found, length, crc = _FRAME.unpack(frame)
                 if magic != _MAGIC or crc != zlib.crc32(frame[:-4]) or length < 0:
-                    return self._stop(_all_zero(frame, file), f"the head of batch {number} is damaged")
+                    return self._stop(_all_zero(frame, file), f"the header of batch {number} is damaged")
                 if length > rest:
-                    return self._stop(True, f"batch {number} was not written whole")
+                    return self._stop(True, f"batch {number} was not written completely")
                 try:
                     header, tables = unpack(_BATCH, file.read(length))
                     if (found, header["batch"], header["view"]) != (number, number, self._view):

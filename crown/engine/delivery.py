@@ -23,8 +23,8 @@ CHANGED = (
     "thread at a time use the view, with a lock"
 )
 LOST = (
-    "A batch was stopped half-way and could not be taken back: the state is neither before nor after it. Load the last "
-    "snapshot, or start anew"
+    "A batch was interrupted and could not be undone, so the state is not consistent. Load the last snapshot, or "
+    "start again from the tables"
 )
 
 

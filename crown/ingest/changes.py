@@ -373,7 +373,7 @@ def _weights(column: Any, name: str, bad: dict[int, str], upserts: bool) -> np.n
             for row in np.flatnonzero((weights < -MAX_WEIGHT) | (weights > MAX_WEIGHT)).tolist():
                 own[row] = f"{name} {weights[row]} is out of range: give at most {MAX_WEIGHT:,} copies at a time"
         if upserts and (low < -1 or high > 1):
-            once = "of a relation with upserts a row is there once; use 1 or -1"
+            once = "a relation with upserts has every row once; use 1 or -1"
             for row in np.flatnonzero((weights < -1) | (weights > 1)).tolist():
                 own.setdefault(row, f"{name} {weights[row]}: {once}")
     for row, reason in own.items():

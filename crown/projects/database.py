@@ -174,8 +174,8 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
     def _refuse_lost(self, source_: str) -> None:
         for name in self._strict:
             raise ProjectError(
-                f"source {source_}: the versions since it was last read are gone, and {name} has the policy {STRICT}: "
-                f"allow another one with {REFRESH}{name}, and it is read whole"
+                f"source {source_}: versions that were not read yet were removed, and {name} has the policy {STRICT}: "
+                f"allow another policy with {REFRESH}{name}, which reads the whole source"
             )
 
 
@@ -194,7 +194,7 @@ def open_project(path: Path, memory_budget: Size | None = None) -> ProjectDataba
     state = folder / "state"
     schema = None if (state / NAME).exists() else _schema(sources)
     found = reopened_database(state, schema, of=ProjectDatabase, keep=project.keep, memory_budget=memory_budget)[0]
-    assert isinstance(found, ProjectDatabase), "it was asked for"
+    assert isinstance(found, ProjectDatabase), "it was requested"
     try:
         found._take(project, definitions, sources)
     except BaseException:
@@ -225,7 +225,7 @@ def _sources(project: Specification, definitions: list[Defined]) -> dict[str, So
     for name, one in streams.items():
         if name not in known:
             views = {other.name.lower() for other in definitions}
-            what = "is a view of the project" if name in views else "is no source of the project"
+            what = "is a view of the project" if name in views else "is not a source of the project"
             raise ProjectError(
                 f"{one.place}: {one.name} reads STREAM({name}), which {what}: name one with crown.source.{name}, or "
                 "create a materialized view"

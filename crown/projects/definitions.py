@@ -97,7 +97,7 @@ def _add(found: dict[str, Defined], flow: Flow, place: str) -> None:
     table = found.get(name.lower())
     if table is None or (table.query and not table.streams):
         raise ProjectError(
-            f"{place}: the flow writes to {name}, which is no streaming table that was created before it"
+            f"{place}: the flow writes to {name}, which is not a streaming table that was created before it"
         )
     if isinstance(flow.does, Changes):
         if table.query:
@@ -114,7 +114,7 @@ def _as_tables(query: str, name: str, place: str) -> tuple[str, list[str]]:
     streams = streams_in(query)
     if not streams:
         raise ProjectError(
-            f"{place}: the streaming table {name} is defined by what is no stream: read STREAM(source), or declare a "
+            f"{place}: the streaming table {name} is not defined by a stream: read STREAM(source), or declare a "
             "materialized view"
         )
     return STREAM.sub(lambda match: f"{match['before']} {match['inside'] or match['name']}", query), streams

@@ -52,7 +52,7 @@ class _Order:
             return
         if one.name in self._open:
             ring = " -> ".join([*self._open[self._open.index(one.name) :], one.name])
-            raise PlanError(f"{one.place}: the view {one.name} reads itself ({ring})", hint="break the ring")
+            raise PlanError(f"{one.place}: the view {one.name} reads itself ({ring})", hint="remove the cycle")
         self._open.append(one.name)
         while True:
             try:
@@ -75,7 +75,7 @@ class _Order:
         if missing is not None:
             known = ", ".join([*(table.name for table in self._program.tables), *self._found])
             raise PlanError(
-                f"{one.place}: {one.name} reads {missing['name']}, which is no source and no view",
+                f"{one.place}: {one.name} reads {missing['name']}, which is neither a source nor a view",
                 hint=f"name it with crown.source.{missing['name']} in the configuration; there are: {known}",
             ) from None
         hint = f"{error.hint}; or use crown pipelines run, under which Spark computes it" if error.hint else ""

@@ -81,7 +81,9 @@ class _Versioned:
         with needs(f"the source {name}"):
             point = next(iter(entry_points(group=_GROUP, name=location.kind)), None)
             if point is None:
-                raise ProjectError(f"source {name}: nothing here reads {location.kind}: install crown-ivm[spark] again")
+                raise ProjectError(
+                    f"source {name}: no reader of {location.kind} is installed: install crown-ivm[spark] again"
+                )
             self._versions: Versions = point.load()(location.where)
         self.table = self._versions.table(name)
 
@@ -126,7 +128,7 @@ class Folder:
             raise ProjectError(f"source {self._name}: {self._path} cannot be read: {error.strerror}") from None
         folders = [file.name for file in inside if file.is_dir() and file.name[0] not in "._"]
         if folders or not self._path.exists():
-            what = f"has a folder in it, {folders[0]}" if folders else "is not there"
+            what = f"has a folder in it, {folders[0]}" if folders else "does not exist"
             raise ProjectError(f"source {self._name}: {self._path} {what}; name a folder of files")
         return {name: at for name, at in found.items() if at is not None}
 
@@ -155,7 +157,7 @@ class Folder:
         except pa.ArrowException as error:
             said = str(error).splitlines()[0]
             raise ProjectError(
-                f"source {self._name}: {file}: column {field.name} has values that are no {field.type} ({said}): "
+                f"source {self._name}: {file}: column {field.name} has values that are not {field.type} ({said}): "
                 "fix the file, or declare another type"
             ) from None
 
@@ -164,7 +166,7 @@ class Folder:
         files = self._files()
         if not files:
             raise ProjectError(
-                f"source {self._name}: {self._path} has no file, which would tell the columns; put one there"
+                f"source {self._name}: {self._path} has no file from which to read its columns; put one there"
             )
         first = min(files)
         found = RowsFile(self._path / first if self._path.is_dir() else self._path).columns() or pa.schema([])

@@ -161,7 +161,7 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise ProjectError(f"{file} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ProjectError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
+        raise ProjectError(f"{file} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(given, dict):
-        raise ProjectError(f"{file} is no specification: write name:, storage: and libraries:")
+        raise ProjectError(f"{file} is not a specification: write name:, storage: and libraries:")
     return given

@@ -93,8 +93,8 @@ def unfold(data: pa.Table | pa.RecordBatch) -> pa.Table:
         for i in columns[1:]:
             if not np.array_equal(np.diff(_offsets(lists[i])), lengths[branch]):
                 raise CrownError(
-                    f"columns {table.column_names[columns[0]]!r} and {table.column_names[i]!r} are of one branch, and "
-                    "have lists of different length; unfold what the view returned, as it is"
+                    f"columns {table.column_names[columns[0]]!r} and {table.column_names[i]!r} are of one branch, but "
+                    "have lists of different length; unfold the rows as the view returned them"
                 )
         total *= lengths[branch]
     rows = np.repeat(np.arange(n), total)

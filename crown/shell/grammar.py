@@ -122,7 +122,7 @@ def statement(text: str) -> Statement:
     begins = {form.split()[0] for form in FORMS}
     near = get_close_matches(words[0], begins, 1) if words and words[0] not in begins else []
     if words[:1] == ["UPDATE"]:
-        raise CrownError(f"{found}: DELETE the rows, and INSERT them as they are to be")
+        raise CrownError(f"{found}: DELETE the old rows, and INSERT the new ones")
     raise CrownError(f"{found}: did you mean {near[0]}?" if near else f"{found}, which has {', '.join(FORMS)}")
 
 
@@ -162,10 +162,10 @@ def _create_table(text: str) -> CreateTable:
             continue
         column = _COLUMN.fullmatch(part)
         if column is None:
-            raise CrownError(f"{part.strip()!r} is no column; write {FORMS['CREATE TABLE']}")
+            raise CrownError(f"{part.strip()!r} is not a column; write {FORMS['CREATE TABLE']}")
         name = _plain(column["name"])
         if name in columns:
-            raise CrownError(f"the column {name} is there twice; rename one")
+            raise CrownError(f"the table has two columns called {name}; rename one")
         required = column["required"] or re.search(r"NOT\s+NULL\s*$", part, re.IGNORECASE)
         columns[name] = column["type"] + (" not null" if required else "")
         key += [name] if column["key"] else []

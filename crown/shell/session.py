@@ -72,7 +72,7 @@ class Session:
         if self._opened is None:
             self._opened = open_database(self._folder, {asked.name: declared})
         elif asked.unless_there and asked.name in Schema(self._db.tables):
-            return self._show(f"the table {asked.name} is there already", None)
+            return self._show(f"the table {asked.name} already exists", None)
         else:
             self._db.create_table(asked.name, declared)
         return self._show(f"created the table {asked.name}", None)
@@ -80,7 +80,7 @@ class Session:
     def _create_view(self, asked: grammar.CreateView) -> None:
         there = asked.name in self._db
         if there and asked.unless_there:
-            return self._show(f"the view {asked.name} is there already", None)
+            return self._show(f"the view {asked.name} already exists", None)
         self._db.define({asked.name: asked.query}, drop=[asked.name] if there and asked.replace else [])
         return self._show(f"created the view {asked.name}: {counted(self._db[asked.name].count())}", None)
 

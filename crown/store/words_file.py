@@ -50,7 +50,9 @@ def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], par
     if not os.path.isdir(target.parent):
         raise SnapshotError(f"cannot write the snapshot {target}: there is no folder {target.parent}; make it first")
     if os.path.exists(target) and not os.path.isfile(target):
-        raise SnapshotError(f"cannot write the snapshot {target}: this is no file, and would be replaced; name another")
+        raise SnapshotError(
+            f"cannot write the snapshot {target}: this is not a regular file, and would be replaced; name another"
+        )
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -82,7 +84,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[BufferedReader]:
         if stat.S_ISDIR(status.st_mode):
             raise SnapshotError(f"cannot read the snapshot {path}: this is a folder; name the file that save wrote")
         if not stat.S_ISREG(status.st_mode):
-            raise SnapshotError(f"cannot read the snapshot {path}: this is no regular file")
+            raise SnapshotError(f"cannot read the snapshot {path}: this is not a regular file")
         with open(path, "rb") as file:
             yield file
     except OSError as error:
@@ -110,7 +112,7 @@ def read_header(
     there, wanted = file.seek(0, os.SEEK_END) - begin, 8 * sum(map(_whole_pages, words))
     file.seek(begin)
     if there < wanted:
-        raise SnapshotError(f"{path} is truncated: it has {there} bytes of {wanted} behind its header")
+        raise SnapshotError(f"{path} is truncated: it has {there} bytes of {wanted} after its header")
     if there > wanted:
         raise SnapshotError(f"{path} is damaged: it is longer than its header says")
     return header

@@ -104,7 +104,7 @@ def test_a_snapshot_that_is_mapped_is_left_as_it_is_and_its_checksum_too(
 def test_no_snapshot_at_all_is_refused_with_the_remedy(folder: Path) -> None:
     for number in (4, 9):
         flip(folder / f"{number}.snapshot", 300)
-    with pytest.raises(DamagedStateError, match=r"no state can be read in .*9\.snapshot.*Put it back from a copy"):
+    with pytest.raises(DamagedStateError, match=r"no state can be read in .*9\.snapshot.*Restore it from a copy"):
         opened(folder)
 
 

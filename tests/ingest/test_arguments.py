@@ -249,7 +249,7 @@ def test_places_where_no_file_can_be_are_named(view: crown.View, tmp_path: Path)
 
 def test_a_pipe_is_no_snapshot(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SnapshotError, match="no regular file"):
+    with pytest.raises(SnapshotError, match="not a regular file"):
         crown.load(tmp_path / "pipe")
 
 

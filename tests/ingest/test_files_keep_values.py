@@ -69,7 +69,7 @@ def test_json_lines_keep_their_values(rows_of: Reader, kind: str, given: str, va
 
 @pytest.mark.parametrize("text", ['[{"a":1,"b":"x"}, [2]]\n', '{"a":1,"b":"x"}\n5\n'])
 def test_a_row_that_is_no_object_is_said(rows_of: Reader, text: str) -> None:
-    with pytest.raises(FileError, match="is no JSON object"):
+    with pytest.raises(FileError, match="is not a JSON object"):
         rows_of(text, ".jsonl", "string")
 
 

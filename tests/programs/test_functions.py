@@ -189,7 +189,7 @@ def test_lists_chunks_and_narrow_types_are_taken() -> None:
         ({"name": "tumble"}, "TUMBLE is a function or a word of SQL already"),
         ({"name": "now"}, "NOW is a function or a word of SQL already"),
         ({"name": "select"}, "SELECT is a function or a word of SQL already"),
-        ({"name": "a b"}, "'a b' is no name of a function"),
+        ({"name": "a b"}, "'a b' is not a name of a function"),
         ({"call": 3}, "function 'mine' is given as int"),
         ({"arguments": []}, "arguments= takes a list of types, at least one"),
         ({"arguments": "int64"}, "arguments= takes a list of types, at least one"),

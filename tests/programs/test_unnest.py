@@ -362,4 +362,4 @@ def test_files_of_texts_have_them_as_json(
     assert capsys.readouterr().out.splitlines() == ["+ id=1, x=a", "+ id=1, x=None"]
     whole = ["run", "SELECT tags FROM t", "--schema", schema, "--input", f"t={tmp_path / name}"]
     assert main([*whole, "--output", str(tmp_path / "out.csv")]) != 0
-    assert "CSV has no place for arrays" in capsys.readouterr().err
+    assert "CSV cannot hold arrays" in capsys.readouterr().err

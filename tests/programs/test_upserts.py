@@ -207,7 +207,7 @@ def test_bad_rows_are_told_and_deletes_need_the_key() -> None:
     for row, reason in (
         ({"id": None, "v": "a", "seq": 1}, "column 'id' is NULL, and declared NOT NULL"),
         ({"id": 1, "v": "a", "seq": None}, "column 'seq' is NULL, and declared NOT NULL"),
-        ({"id": 1, "v": "a", "seq": 1, "_weight": 2}, "of a relation with upserts a row is there once; use 1 or -1"),
+        ({"id": 1, "v": "a", "seq": 1, "_weight": 2}, "a relation with upserts has every row once; use 1 or -1"),
     ):
         with pytest.raises(BadRowError, match=reason):
             view.apply({"o": [row]})

@@ -16,7 +16,7 @@ STATEMENTS = [
     ),
     ("SET spark.sql.ansi.enabled = false", "a.sql:1: .* is for Spark"),
     ("CREATE MATERIALIZED VIEW v", "a.sql:1: .* is for Spark"),
-    ("\nCREATE MATERIALIZED VIEW v AS SELECT a FROM t", "a.sql:2: v reads t, which is no source and no view"),
+    ("\nCREATE MATERIALIZED VIEW v AS SELECT a FROM t", "a.sql:2: v reads t, which is neither a source nor a view"),
     ("CREATE MATERIALIZED VIEW v AS SELECT x FROM sales", "the view v cannot be maintained: unknown column x"),
     ("CREATE MATERIALIZED VIEW v AS SELECT rand() AS x FROM sales", "use crown pipelines run, under which Spark"),
     (
@@ -29,11 +29,11 @@ STATEMENTS = [
         "CREATE MATERIALIZED VIEW v AS SELECT shop FROM STREAM(clicks)",
         "v reads a stream: create it as a streaming table",
     ),
-    ("CREATE STREAMING TABLE t AS SELECT shop FROM sales", "the streaming table t is defined by what is no stream"),
+    ("CREATE STREAMING TABLE t AS SELECT shop FROM sales", "the streaming table t is not defined by a stream"),
     ("CREATE STREAMING TABLE t", "the streaming table t has no flow; write CREATE FLOW, or AS SELECT"),
     (
         "CREATE FLOW f AS INSERT INTO t BY NAME SELECT shop FROM STREAM sales",
-        "the flow writes to t, which is no streaming table that was created before it",
+        "the flow writes to t, which is not a streaming table that was created before it",
     ),
     (
         "CREATE MATERIALIZED VIEW v AS SELECT shop FROM sales; CREATE STREAMING TABLE t AS SELECT shop FROM STREAM(v)",
@@ -41,7 +41,7 @@ STATEMENTS = [
     ),
     (
         "CREATE STREAMING TABLE t AS SELECT shop FROM STREAM(u)",
-        r"t reads STREAM\(u\), which is no source of the project",
+        r"t reads STREAM\(u\), which is not a source of the project",
     ),
     (
         "CREATE STREAMING TABLE t; CREATE FLOW f AS AUTO CDC INTO t FROM STREAM(clicks) KEYS (shop) SEQUENCE BY n "

@@ -172,7 +172,7 @@ def test_memory_is_bounded_and_says_so():
     triangle = Triangle(memory=1 << 16)
     with pytest.raises(MemoryBudgetError, match="memory"):
         triangle.apply_codes(np.array([(0, i, i, 1) for i in range(10_000)]))
-    with pytest.raises(UnusableStateError, match="start anew"):
+    with pytest.raises(UnusableStateError, match="start again from the tables"):
         triangle.apply_codes(np.array([(0, 1, 1, 1)]))
 
 

@@ -38,7 +38,7 @@ def standard_input(table: Table) -> pa.Table:
 
 def _standard_stream() -> BinaryIO:
     if sys.stdin is None:  # the shell has closed it
-        raise ChangeError("cannot read standard input: it is closed; give a file, or a stream behind a pipe")
+        raise ChangeError("cannot read standard input: it is closed; give a file, or pipe a stream into it")
     return sys.stdin.buffer
 
 

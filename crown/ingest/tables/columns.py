@@ -128,8 +128,8 @@ def doubtful(names: Iterable[str], declared: Collection[str]) -> str | None:
         seen[key] = name
         if not known and name != WEIGHT and meant_for_weight(name):
             return (
-                f"the batch has a column {name!r}; rename it to {WEIGHT!r} if it says how many copies of a row come or "
-                "go, and leave it out (or declare it in the schema) if it does not"
+                f"the batch has a column {name!r}; rename it to {WEIGHT!r} if it holds how many copies of a row are "
+                "inserted or deleted; if it does not, leave it out or declare it in the schema"
             )
     coded = [name for name in seen.values() if name.lower() not in declared and meant_for_codes(name)]
     said = [name for name in (WEIGHT, *CODE_COLUMNS) if name in seen.values() and name not in declared]

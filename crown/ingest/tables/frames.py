@@ -76,8 +76,8 @@ def _of_arrow(relation: str, data: Any) -> Any:
 
 def _no_table(relation: str, data: Any, error: Exception) -> ChangeError:
     return ChangeError(
-        f"relation {relation!r}: {type(data).__name__} is no table of columns ({error}); a frame or an array of "
-        "structs is wanted"
+        f"relation {relation!r}: {type(data).__name__} is no table of columns ({error}); give a frame or an array of "
+        "structs"
     )
 
 
@@ -189,7 +189,7 @@ def schema_of(relation: str, data: Any) -> Mapping[str, Any]:
         types = {name: _type_of(column(i)) for i, name in enumerate(names)}
     found = {name: type_ for name, type_ in types.items() if name.lower() not in CHANGE_COLUMNS}
     if not found:
-        raise ChangeError(f"relation {relation!r}: there are no rows that tell its columns; give schema=")
+        raise ChangeError(f"relation {relation!r}: there are no rows from which to read its columns; give schema=")
     return found
 
 
@@ -215,7 +215,7 @@ def _type_of(values: Any) -> Any:
     try:
         return inferred([None if value is ABSENT else value for value in values]).type
     except REFUSED as error:
-        return untyped(f"it has values of no one type ({error}); declare the columns of its table in the schema")
+        return untyped(f"its values have several types ({error}); declare the columns of its table in the schema")
 
 
 def _of_class(relation: str, kind: type) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def _of_class(relation: str, kind: type) -> dict[str, Any]:
         try:
             fields[name] = type_of_python(hint)
         except PlanError:
-            fields[name] = untyped(f"it is a field of {kind.__name__} that is declared with no type of a column")
+            fields[name] = untyped(f"it is a field of {kind.__name__} whose declared type is not a type of a column")
     fields.pop(WEIGHT, None)
     return fields
 

@@ -148,5 +148,5 @@ def _entries(elements: pa.Array) -> list[pa.Array]:
 def _mapped(sizes: np.ndarray, keys: pa.Array, items: pa.Array, target: pa.DataType, there: np.ndarray) -> pa.Array:
     found = mapped(sizes, keys, items, target, there)
     if found.null_count > len(there) - int(there.sum()):
-        raise pa.ArrowInvalid("a key of a map is NULL, or there twice")
+        raise pa.ArrowInvalid("a key of a map is NULL, or occurs twice")
     return found
