@@ -37,7 +37,7 @@ def _nseq(left: Expr, right: Expr) -> Expr:
 
 
 def _cast(name: str, type_: str) -> Macro:
-    return macro(name, "any", lambda value: cast(value, type_), note="As CAST.")
+    return macro(name, "any", lambda value: cast(value, type_), note="Like CAST.")
 
 
 _TYPES = {"null": "void", "bool": "boolean", "int32": "int", "int64": "bigint", "float64": "double"} | {
@@ -56,13 +56,13 @@ TABLE = (
         "typeof",
         "any",
         lambda value: lit(_named(value.type)),
-        note="As Spark calls the types here.",
+        note="The types have Spark's names.",
     ),
-    macro("nullif", "any any", _nullif, note="The first value, NULL where it equals the second."),
+    macro("nullif", "any any", _nullif, note="The first value, or NULL if it equals the second."),
     macro("nvl", "any any", lambda value, other: call("coalesce", value, other), also=("ifnull",)),
-    macro("nvl2", "any any any", _nvl2, note="The second value where the first is not NULL, else the third."),
+    macro("nvl2", "any any any", _nvl2, note="The second value if the first is not NULL, otherwise the third."),
     macro("decode", "any any any ...", _decoded, note="Values to search for, each with its result, and a default."),
-    macro("equal_null", "any any", _nseq, note="As `<=>`."),
+    macro("equal_null", "any any", _nseq, note="Like `<=>`."),
     macro("isnull", "any", lambda value: call("isnull", value)),
     macro("isnotnull", "any", lambda value: call("not", call("isnull", value))),
     *(_cast(name, type_) for name, type_ in _CASTS.items()),

@@ -212,7 +212,8 @@ def _one(name: str, **more: str) -> Macro:
 
 
 TABLE = (
-    _one("sum", null="a sum that does not fit", note="NULL of no elements, as all of these."),
+    _one("sum", null="a sum that does not fit",
+         note="NULL for an array without elements, like the other aggregates of lists."),
     _one("avg"),
     *(_one(name) for name in _AGGREGATES if name not in ("sum", "avg", "string_agg")),
     _one("string_agg"),
@@ -221,10 +222,10 @@ TABLE = (
         note="By name: `LIST_AGGREGATE(a, 'sum')`.",
     ),
     macro(
-        "list_concat", "any ...", _chained, also=("list_cat", "array_cat"), note="NULL has no elements.",
+        "list_concat", "any ...", _chained, also=("list_cat", "array_cat"), note="A NULL array has no elements.",
     ),
     macro(
         "list_slice", "any integer integer", sliced, also=("array_slice",),
-        note="Both ends are part of it, and below 0 count from the end; `a[2:3]` in DuckDB and PostgreSQL.",
+        note="Both ends are included; negative positions count from the end. Also `a[2:3]` in DuckDB and PostgreSQL.",
     ),
 )  # fmt: skip

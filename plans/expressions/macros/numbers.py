@@ -9,7 +9,7 @@ from plans.expressions.functions.function import Macro, macro
 
 
 def _operator(name: str, op: str) -> Macro:
-    return macro(name, "number number", lambda left, right: call(op, left, right), note="As the operator.")
+    return macro(name, "number number", lambda left, right: call(op, left, right), note="Like the operator.")
 
 
 def positive_remainder(value: Expr, divisor: Expr) -> Expr:
@@ -51,13 +51,15 @@ TABLE = (
             ("try_mod", "mod"),
         )
     ),
-    macro("negative", "number", lambda value: call("neg", value), note="As the sign."),
-    macro("pmod", "number number", positive_remainder, note="The rest of a division, with the sign of the divisor."),
+    macro("negative", "number", lambda value: call("neg", value), note="Like unary `-`."),
+    macro(
+        "pmod", "number number", positive_remainder, note="The remainder of a division, with the sign of the divisor."
+    ),
     macro(
         "nanvl",
         "number number",
         lambda value, other: call("case", call("isnan", value), other, value),
-        note="The second where the first is NaN.",
+        note="The second number if the first is NaN.",
     ),
     macro("zeroifnull", "number", lambda value: call("coalesce", value, lit(0))),
     macro("nullifzero", "number", lambda value: call("case", call("eq", value, lit(0)), NULL, value)),

@@ -105,7 +105,7 @@ def _fraction_of(name: str, size: int) -> Macro:
         micros = call("round", call("mul", cast(count, "float64"), lit(float(size))))
         return call("of_micros", cast(micros, "int64"))
 
-    return macro(name, "number", made, note="Also parts of one.")
+    return macro(name, "number", made, note="Also fractions of a unit.")
 
 
 def _months(name: str, factor: int) -> Macro:
@@ -115,7 +115,7 @@ def _months(name: str, factor: int) -> Macro:
     return macro(name, "any", made)
 
 
-_FAR = "what does not fit a BIGINT"
+_FAR = "a result that does not fit a BIGINT"
 _LENGTHS = {
     "to_days": ("day", 1), "to_weeks": ("day", 7), "to_hours": ("hour", 1), "to_minutes": ("minute", 1),
     "to_microseconds": ("microsecond", 1),
@@ -126,24 +126,27 @@ TABLE = (
     _same("map_extract_value", "any key", "element_at"),
     macro(
         "list_position", "any element", _position, also=("list_indexof", "array_indexof"),
-        note="NULL if none; NULL is not looked for.",
+        note="NULL if the element is not found, or is NULL.",
     ),
-    macro("list_contains", "any element", _contains, note="NULL is no element."),
-    macro("list_has_any", "any any", _has_any, also=("array_has_any",), note="NULL is no element."),
-    macro("list_has_all", "any any", _has_all, also=("array_has_all",), note="All of the second but NULL?"),
-    macro("list_distinct", "any", _different, note="Without NULL."),
-    macro("list_intersect", "any any", _shared, note="Without NULL; NULL has no elements."),
-    macro("list_unique", "any", _unique, also=("array_unique",), note="How many elements differ; NULL is none."),
+    macro("list_contains", "any element", _contains, note="NULL elements are ignored."),
+    macro("list_has_any", "any any", _has_any, also=("array_has_any",), note="NULL elements are ignored."),
+    macro("list_has_all", "any any", _has_all, also=("array_has_all",),
+          note="Whether the first array has all elements of the second, except NULL."),
+    macro("list_distinct", "any", _different, note="Without NULLs."),
+    macro("list_intersect", "any any", _shared, note="Without NULLs; a NULL array has no elements."),
+    macro("list_unique", "any", _unique, also=("array_unique",), note="The number of distinct elements without NULLs."),
     _same("strlen", "string", "octet_length"),
     _same("prefix", "string string", "startswith"),
     _same("suffix", "string string", "endswith"),
-    macro("ord", "string", _first_sign, note="-1 of an empty text."),
+    macro("ord", "string", _first_sign, note="-1 for the empty text."),
     _same("round_even", "number =int32", "bround"),
     _same("roundbankers", "number =int32", "bround"),
     _same("isoyear", "calendar", "yearofweek"),
     _same("week", "calendar", "weekofyear"),
-    macro("epoch", "any", lambda value: part_of("epoch", value), note="Seconds since 1970, or of a length: a DOUBLE."),
-    macro("epoch_ms", "any", _millis, note="Milliseconds since 1970; of whole numbers their moment."),
+    macro("epoch", "any", lambda value: part_of("epoch", value),
+          note="Seconds since 1970, or the seconds of an INTERVAL, as a DOUBLE."),
+    macro("epoch_ms", "any", _millis,
+          note="Milliseconds since 1970; for a whole number of milliseconds, the timestamp."),
     macro("epoch_ns", "timestamp", lambda value: call("mul", call("unix_micros", value), lit(1_000)), null=_FAR),
     _same("epoch_us", "timestamp", "unix_micros"),
     _same("make_timestamp_ms", "int64", "timestamp_millis"),

@@ -14,7 +14,12 @@ from plans.expressions.functions.texts.forms import SPEC
 
 
 def _signs_first(name: str) -> Macro:
-    return macro(name, "string string", lambda signs, text: call(name, text, signs), note="The characters come first.")
+    return macro(
+        name,
+        "string string",
+        lambda signs, text: call(name, text, signs),
+        note="The first argument has the characters to remove.",
+    )
 
 
 def _substring(text: Expr, pattern: Expr, group: Expr | None = None) -> Expr:
@@ -109,16 +114,17 @@ TABLE = (
         "mask",
         "string [=string] [=string] [=string] [=string]",
         _masked,
-        note="Letters in upper and lower case, digits and others become `X`, `x`, `n` and what they are.",
+        note="Replaces upper-case letters by `X`, lower-case letters by `x` and digits by `n`, or by the given "
+        "characters.",
     ),
-    macro("schema_of_json", "=string", _schema, note="Of a text that is written in the query."),
-    macro("regexp_substr", "string =string [=int32]", _substring, note="NULL where nothing matches."),
+    macro("schema_of_json", "=string", _schema, note="The argument is a literal."),
+    macro("regexp_substr", "string =string [=int32]", _substring, note="NULL if nothing matches."),
     macro(
         "format_string",
         "any [any] ...",
         formatted,
         also=("printf",),
-        note="A constant pattern of Java's with `%s`, `%d`, `%f`, `%x`, `%o`, their widths and flags.",
+        note="The pattern is Java's, with `%s`, `%d`, `%f`, `%x`, `%o`, and their widths and flags.",
     ),
     macro("to_binary", "string [=string]", _to_binary, also=("try_to_binary",)),
     macro("try_parse_url", "string string [string]", lambda *given: call("parse_url", *given)),

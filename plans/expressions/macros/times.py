@@ -24,7 +24,7 @@ _PARTS = {
 PARTS = {word: part for part, words in _PARTS.items() for word in words.split()}
 """The names of the parts of a date or moment in EXTRACT and DATE_PART."""
 _TIME = "int32 int32 int32 int32 int32 decimal(16,6)"
-_OTHER = "text that is not of the pattern"
+_OTHER = "text that does not match the pattern"
 _MONDAY, _JANUARY = 946_857_600_000_000, 24_000
 """The origins of TIME_BUCKET: 3 January 2000 in microseconds since 1970, and 1 January in months since the year 0."""
 _EPOCHS = {
@@ -188,7 +188,12 @@ def _bucket(width: Expr, moment: Expr, origin: Expr | None = None) -> Expr:
 
 TABLE = (
     macro("timezone", "=string calendar", _zoned, note="PostgreSQL's `at AT TIME ZONE zone`, in its dialects."),
-    macro("convert_timezone", "=string any", _in_zone, note="From one zone, or UTC, to another one: a TIMESTAMP_NTZ."),
+    macro(
+        "convert_timezone",
+        "=string any",
+        _in_zone,
+        note="From one zone, by default UTC, to another one; the result is a TIMESTAMP_NTZ.",
+    ),
     macro("convert_timezone", "=string =string any", _in_zone),
     macro("try_make_timestamp", _TIME, lambda *given: call("make_timestamp", *given), also=("try_make_timestamp_ltz",)),
     macro("try_make_timestamp_ntz", _TIME, lambda *given: call("make_timestamp_ntz", *given)),
@@ -197,24 +202,31 @@ TABLE = (
         "unit int64 moment",
         _added,
         also=("dateadd", "date_add"),
-        null="a moment outside the calendar",
-        note="So many units later, as a TIMESTAMP. A month that is too short ends earlier.",
+        null="a timestamp outside the calendar",
+        note="That many units later, as a TIMESTAMP. If the month is too short, the result is its last day.",
     ),
     macro(
         "datetime_add",
         "moment int64 unit",
         _kept,
-        null="a moment outside the calendar",
-        note="TIMESTAMPADD, but a DATE stays one if the unit is days or more, and is a TIMESTAMP_NTZ otherwise.",
+        null="a timestamp outside the calendar",
+        note="Like TIMESTAMPADD, but a DATE stays a DATE if the unit is days or more, and becomes a TIMESTAMP_NTZ "
+        "otherwise.",
     ),
-    macro("datetime_trunc", "moment unit", _beginning, note="DATE_TRUNC; a TIMESTAMP_NTZ, but of a TIMESTAMP."),
+    macro(
+        "datetime_trunc",
+        "moment unit",
+        _beginning,
+        note="Like DATE_TRUNC, but the result is a TIMESTAMP_NTZ, except for a TIMESTAMP.",
+    ),
     macro(
         "time_bucket",
         "any calendar",
         _bucket,
         also=("date_bin",),
-        note="The start of the span of that constant width which holds the moment. Spans are counted from Monday, 3 "
-        "January 2000 (of months: from 1 January), or from the third argument, a moment or an INTERVAL after that day.",
+        note="The start of the bucket that contains the timestamp. The width is constant. Buckets are counted from "
+        "Monday, 3 January 2000 (buckets of months from 1 January), or from the third argument: a timestamp, or "
+        "an INTERVAL after that day.",
     ),
     macro("time_bucket", "any calendar any", _bucket, also=("date_bin",)),
     macro(
@@ -237,16 +249,16 @@ TABLE = (
         "any [=string]",
         _seconds,
         also=("to_unix_timestamp",),
-        note="Seconds since 1970; of a text `yyyy-MM-dd HH:mm:ss`.",
+        note="Seconds since 1970; a text has the form `yyyy-MM-dd HH:mm:ss`.",
     ),
     macro(
         "to_char",
         "moment =string",
         lambda value, pattern: call("date_format", value, pattern),
         also=("to_varchar",),
-        note="As DATE_FORMAT. In the dialects of PostgreSQL, Redshift, Oracle and Snowflake, patterns are theirs; "
-        "so are those of TO_DATE and TO_TIMESTAMP.",
+        note="Like DATE_FORMAT. In the dialects of PostgreSQL, Redshift, Oracle and Snowflake, the pattern is that "
+        "of the dialect, also in TO_DATE and TO_TIMESTAMP.",
     ),
-    macro("to_timestamp_ntz", "any", lambda value: cast(value, "timestamp_ntz"), note="As CAST."),
-    macro("to_timestamp_ltz", "any", lambda value: cast(value, "timestamp"), note="As CAST."),
+    macro("to_timestamp_ntz", "any", lambda value: cast(value, "timestamp_ntz"), note="Like CAST."),
+    macro("to_timestamp_ltz", "any", lambda value: cast(value, "timestamp"), note="Like CAST."),
 )

@@ -272,7 +272,7 @@ GROUPS = (
         "`%`, `MOD`",
         "as above",
         "a divisor of zero",
-        "The sign is that of the dividend.",
+        "The result has the sign of the dividend.",
         (
             *(pair.format("%") for pair in _SAME), *(pair.format("%") for pair in _MIXED), "whole % whole2",
             "dbl % 0.1e0", "6e0 % 0.1e0",
@@ -284,8 +284,8 @@ GROUPS = (
     Group(
         "unary `-`",
         "INT, BIGINT, DOUBLE, DECIMAL",
-        "the least INT",
-        "DECIMAL of at most 34 digits.",
+        "the smallest INT",
+        "A DECIMAL may have at most 34 digits.",
         (
             *(f.format(name) for name in ("big", "num", "dbl", "dec", "cent") for f in ("-{}", "ABS({})")),
             "- -5", "-(2147483648)", "-2147483648", "-1.50", "-1e0", "-NULL", "ABS(-2.5)",
@@ -333,7 +333,7 @@ GROUPS = (
         "`[NOT] IN` a list",
         "as `=`",
         "",
-        "A list with a DOUBLE in it is compared in doubles, all of it.",
+        "If the list has a DOUBLE, all of it is compared in doubles.",
         (
             "big IN (1, 7, 2147483648)", "num IN (1, NULL)", "num NOT IN (5, 100)", "num NOT IN (5, NULL)",
             "dbl IN (0.0e0, 3e0)",
@@ -365,10 +365,10 @@ GROUPS = (
     ),
     Group(
         "`CASE`, `IF`",
-        "branches as `=`, of one type; whole numbers with decimals give a DECIMAL (of 38 digits at most: those behind "
-        "the point give way), any with a DOUBLE a DOUBLE",
+        "branches as `=`, of one type; whole numbers with decimals give a DECIMAL (of at most 38 digits, with fewer "
+        "decimals if necessary), numbers with a DOUBLE give a DOUBLE",
         "",
-        "All branches are evaluated: NULL from one that is not taken does no harm.",
+        "All branches are evaluated. A NULL of a branch that is not selected has no effect.",
         (
             "CASE WHEN flag THEN 1 ELSE 2 END", "CASE WHEN num > 1 THEN 'x' WHEN flag THEN str END",
             "CASE num WHEN 1 THEN 10 ELSE big END",

@@ -18,7 +18,7 @@ FUNCTION_GROUPS = (
         "whole numbers, DOUBLE, DECIMAL and BOOLEAN to each other",
         "a value that does not fit",
         "To a DECIMAL with fewer decimals: rounded half up. To a whole number: the fraction is dropped. To BOOLEAN: "
-        "whether it is not 0.",
+        "FALSE for 0, otherwise TRUE.",
         (
             "CAST(big AS INT)", "TRY_CAST(big AS INT)", "num::BIGINT", "CAST(num AS DOUBLE)",
             "CAST(big AS DOUBLE)", "CAST(dec AS DOUBLE)",
@@ -41,10 +41,10 @@ FUNCTION_GROUPS = (
     Group(
         "`CAST` of text",
         "STRING to INT, BIGINT, DOUBLE, DECIMAL, BOOLEAN, DATE, TIMESTAMP_NTZ, BINARY",
-        "text that is no value of the type",
-        "All of Spark's forms, but for three that give NULL: a time without a day, which would mean today; a zone "
-        "by its name (Europe/Paris); digits that are not ASCII's. Text that is written in the query and is no value "
-        "of the type is refused at once.",
+        "text that is not a value of the type",
+        "All of Spark's forms, except three that give NULL: a time without a day, which would mean today; a zone by "
+        "its name (Europe/Paris); digits that are not ASCII. A literal text that is not a value of the type is "
+        "rejected.",
         (
             "CAST(' 12 ' AS INT)", "CAST('+12' AS BIGINT)", "CAST('1e3' AS DOUBLE)", "CAST('.5' AS DOUBLE)",
             "CAST('-Infinity' AS DOUBLE)",
@@ -67,7 +67,7 @@ FUNCTION_GROUPS = (
         "`CAST` to `STRING`",
         "any type; TIMESTAMP in UTC",
         "",
-        "A DECIMAL without exponent; a DOUBLE with the fewest digits that name it, as Java 19 and later write it.",
+        "A DECIMAL has no exponent. A DOUBLE has the fewest digits that identify it, as in Java 19 and later.",
         ("CAST(num AS STRING)", "CAST(big AS STRING)", "CAST(flag AS STRING)", "CAST(day AS STRING)",
          "CAST(5 AS VARCHAR(1))", "STRING(num)", "CAST(dec AS STRING)", "CAST(cent AS STRING)", "CAST(wide AS STRING)",
          "CAST(whole AS STRING)", "CAST(frac AS STRING)", "CAST(dbl AS STRING)", "CAST(dbl2 / 3 AS STRING)",
@@ -85,7 +85,7 @@ FUNCTION_GROUPS = (
         "TIMESTAMP next to DATE and TIMESTAMP_NTZ, as text, its parts; `DATE_TRUNC`",
         "as above and below",
         "as above",
-        "In UTC, whatever the session's zone: compare with Spark under `spark.sql.session.timeZone=UTC`.",
+        "In UTC, regardless of the session's time zone: compare with Spark under `spark.sql.session.timeZone=UTC`.",
         (
             "CAST(inst AS DATE)", "DATE(inst)", "TO_DATE(inst)", "CAST(day AS TIMESTAMP)", "CAST(inst AS STRING)",
             "CAST(inst AS TIMESTAMP_NTZ)", "CAST(ntz AS TIMESTAMP)", "CAST(born AS TIMESTAMP)",
@@ -132,8 +132,8 @@ FUNCTION_GROUPS = (
         "years to microseconds: `INTERVAL 1 DAY`, `'1 day 2 hours'`, `'1-2' YEAR TO MONTH`, their sums, and whole "
         "numbers times them",
         "a date or timestamp outside the calendar",
-        "A month that is too short ends earlier. A DATE and hours or less, or a column times days, make a TIMESTAMP. "
-        "Worked out when the query is planned where the date is written there.",
+        "If the month is too short, the result is its last day. A DATE with hours or smaller units, or with a column "
+        "times days, gives a TIMESTAMP. The sum of a literal date is computed when the query is planned.",
         ("DATE '2020-01-31' + INTERVAL '1' MONTH", "DATE '2020-02-29' - INTERVAL '1' YEAR",
          "DATE '2020-02-29' + INTERVAL 2 WEEKS",
          "INTERVAL 1 DAY + DATE '2019-12-31'", "DATE '2020-01-31' + INTERVAL '-1 day'",
@@ -151,7 +151,7 @@ FUNCTION_GROUPS = (
         "a length that does not fit; division by zero",
         "Compared, grouped by and ordered as a number of microseconds, or of months. Products and quotients are "
         "rounded half up. As text: `INTERVAL '1 02:03:04.5' DAY TO SECOND`, `INTERVAL '1-2' YEAR TO MONTH`. "
-        "`CAST(d AS INTERVAL DAY)` and the like leave out what is less than the last unit. "
+        "`CAST(d AS INTERVAL DAY)` and the like drop units below the last one. "
         "`EXTRACT` finds `DAY`, `HOUR`, `MINUTE`, `SECOND` (and `EPOCH`, all seconds), or `YEAR` and `MONTH`.",
         (*(f"CAST({value} AS STRING)" for value in (
             "ntz - ntz2", "DATE(inst) - DATE(ntz2) + INTERVAL '0' SECOND", "num * INTERVAL '1' MONTH",
@@ -200,8 +200,8 @@ FUNCTION_GROUPS = (
     Group(
         "`TUMBLE_START` `TUMBLE_END` (`TUMBLE` is the start) of a moment and a constant length",
         "DATE, TIMESTAMP, TIMESTAMP_NTZ; an INTERVAL, or a text such as `'1 hour 30 minutes'`",
-        "a moment outside the calendar",
-        "The window of that length, counted from 1970-01-01 00:00 (UTC), that the moment is in. Spark's "
+        "a timestamp outside the calendar",
+        "The window of that length that contains the timestamp, counted from 1970-01-01 00:00 (UTC). Spark's "
         "`window(moment, length).start`.",
         (("TUMBLE_START(inst, INTERVAL '10' MINUTE)", _start("inst", 600_000_000)),
          ("TUMBLE(inst, '1 day 1 hour')", _start("inst", 90_000_000_000)),
@@ -252,7 +252,7 @@ FUNCTION_GROUPS = (
         "`(a, b) [NOT] IN ((1, 2), ...)`",
         "as `=`",
         "",
-        "Rows of values are equal field by field, NULL and NULL too, and the answer is never NULL, as in Spark.",
+        "Rows of values are compared field by field. NULL equals NULL, so the result is never NULL, as in Spark.",
         ("(num, str) IN ((1, 'a'), (0, ''))", "(num, str) NOT IN ((1, 'a'), (0, ''))",
          "(num, num2) IN ((1, 1), (5, 0))",
          "(num, flag) IN ((num2, TRUE))",
@@ -309,7 +309,7 @@ FUNCTION_GROUPS = (
         "`[NOT] ILIKE` a constant pattern, `ESCAPE`",
         "STRING",
         "",
-        "Both sides in lower case, as in Spark.",
+        "Both sides are compared in lower case, as in Spark.",
         ("str ILIKE 'A%'", "str ILIKE '%SS%'", "str NOT ILIKE 'A!_B' ESCAPE '!'", "str ILIKE '%Σ%'"),
     ),
     examples(

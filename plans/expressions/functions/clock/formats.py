@@ -173,9 +173,11 @@ TABLE = (
         "timestamp =string",
         checked(1, "string"),
         formatted,
-        note="A pattern of Java's, such as `'yyyy-MM-dd'`.",
+        note="The pattern is Java's, such as `'yyyy-MM-dd'`.",
     ),
-    function("from_unixtime", "int64 [=string]", checked(1, "string"), _of_seconds, null="seconds of no timestamp"),
+    function(
+        "from_unixtime", "int64 [=string]", checked(1, "string"), _of_seconds, null="seconds outside the calendar"
+    ),
     function("dayname", "calendar", "string", _name("weekday", DAYS), note="Three letters."),
     function("monthname", "calendar", "string", _name("month", MONTHS), note="Three letters."),
 )

@@ -163,7 +163,7 @@ def _seconds(type_: pa.DataType, value: Any) -> Any:
 
 
 _UNITS = {"seconds": dates.SECOND, "millis": 1_000, "micros": 1}
-_OUTSIDE = "a moment outside the calendar"
+_OUTSIDE = "a timestamp outside the calendar"
 _PARTS = "int32 int32 int32 int32 int32 decimal(16,6)"
 TABLE = (
     function(
@@ -173,26 +173,34 @@ TABLE = (
         _timestampdiff,
         also=("datediff", "date_diff"),
         sql=lambda a: f"TIMESTAMPDIFF({a[0].strip(chr(39))}, {a[1]}, {a[2]})",
-        null="more than a BIGINT holds",
-        note="Whole units from the first moment to the second.",
+        null="a number that does not fit a BIGINT",
+        note="The number of whole units from the first timestamp to the second.",
     ),
     function(
         "months_between",
         "timestamp timestamp [bool]",
         "float64",
         _months_between,
-        note="The later one first. To 8 digits, unless the third argument is FALSE.",
+        note="The later timestamp is the first argument. The result is rounded to 8 digits, unless the third "
+        "argument is FALSE.",
     ),
     function(
         "next_day",
         "date string",
         "date",
         _next_day,
-        null="a name of no day",
-        note="The date of that day of the week behind the first.",
+        null="a text that is not the name of a day",
+        note="The first date after the argument that has this day of the week.",
     ),
-    function("make_timestamp", _PARTS, "timestamp", _made, also=("make_timestamp_ltz",), null="a moment that is none"),
-    function("make_timestamp_ntz", _PARTS, "timestamp_ntz", _made, null="a moment that is none"),
+    function(
+        "make_timestamp",
+        _PARTS,
+        "timestamp",
+        _made,
+        also=("make_timestamp_ltz",),
+        null="a timestamp that does not exist",
+    ),
+    function("make_timestamp_ntz", _PARTS, "timestamp_ntz", _made, null="a timestamp that does not exist"),
     function("timestamp_seconds", "number", "timestamp", _seconds, null=_OUTSIDE),
     *(
         function(f"timestamp_{name}", "int64", "timestamp", _scaled(unit), null=_OUTSIDE)

@@ -26,7 +26,7 @@ _SHORT = {
 _NAMED_PARTS: dict[str, tuple[str, ...]] = {**dict.fromkeys(dates.PART, ()), "day": ("dayofmonth",)}
 _HIDDEN_PARTS = {"yearofweek": "YEAROFWEEK", "dayofweek_iso": "DOW_ISO"}
 _WRAPS = "Also DATE `+` and `-` whole numbers. Days beyond the last date wrap around, as in Spark."
-_SHORTER = "A month that is too short ends earlier."
+_SHORTER = "If the month is too short, the result is its last day."
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 
 
@@ -216,7 +216,14 @@ TABLE = (
         note=_WRAPS,
         evaluate=_with_count(lambda array, counts, like: _wrapped(dates.days_of(array) - counts, like)),
     ),
-    function("add_months", "date int32", "date", _with_count(_months_later), null="a date that is none", note=_SHORTER),
+    function(
+        "add_months",
+        "date int32",
+        "date",
+        _with_count(_months_later),
+        null="a date outside the calendar",
+        note=_SHORTER,
+    ),
     function("plus_months", "moment int32", _same, _with_count(_months_later), sql=_interval("MONTH"), hidden=True),
     function("plus_micros", "moment int64", _same, _with_count(_micros_later), sql=_interval("SECOND"), hidden=True),
     *(
@@ -233,7 +240,14 @@ TABLE = (
         hidden=True,
         sql=lambda a: f"TIMESTAMP_MICROS(UNIX_MICROS({a[0]}) - PMOD(UNIX_MICROS({a[0]}), {a[1]}))",
     ),
-    function("datediff", "date date", "int32", _difference, also=("date_diff",), note="Days, the end first."),
+    function(
+        "datediff",
+        "date date",
+        "int32",
+        _difference,
+        also=("date_diff",),
+        note="The number of days. The end is the first argument.",
+    ),
     function("last_day", "date", "date", _last_day),
-    function("make_date", "int32 int32 int32", "date", _made, null="a day that the calendar has not"),
+    function("make_date", "int32 int32 int32", "date", _made, null="a date that does not exist"),
 )

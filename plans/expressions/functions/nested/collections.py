@@ -376,35 +376,36 @@ def _dotted(args: Sequence[str]) -> str:
     return f"{args[0]}.{args[1][1:-1]}"
 
 
-_LAST = "The first index is 1; below 0 it counts from the end. "
+_LAST = "The first index is 1; a negative index counts from the end. "
 TABLE = (
     function("array", "[same] ...", lambda types, values: array_of(types[0]), _arrays(_array)),
-    function("named_struct", "any any ...", _named, _arrays(_struct), note="STRUCT(a, b AS c), too."),
-    function("map", "any any ...", _map, _arrays(_mapped), null="A key is NULL, or there twice."),
+    function("named_struct", "any any ...", _named, _arrays(_struct), note="Also `STRUCT(a, b AS c)`."),
+    function("map", "any any ...", _map, _arrays(_mapped), null="a key that is NULL or occurs twice"),
     function("get_field", "any =string", _field, _field_of, sql=_dotted, hidden=True),
     function(
-        "element_at", "any key", _element, _arrays(_element_at), null="There is no such element.",
-        note=_LAST + "Of a map: the value at a key. `a[i]` counts from 0, `m[k]` is the value at a key.",
+        "element_at", "any key", _element, _arrays(_element_at), null="an element that does not exist",
+        note=_LAST + "For a map, the second argument is a key. `a[i]` counts from 0, `m[k]` is the value of a key.",
     ),
     function(
         "get", "any int32", lambda types, values: of_kind(ARRAY, types[0], "GET").types[0],
         _arrays(lambda type_, value, at: _picked(value, words(at, np.int32).astype(np.int64), validity(at))),
-        null="There is no such element.", note="The first index is 0.",
+        null="an element that does not exist", note="The first index is 0.",
     ),
     function("size", "any", _sized, _arrays(_size), also=("cardinality", "array_size")),
-    function("map_keys", "any", *_part_of_map("keys"), note="In the order of the keys, as all of a map."),
+    function("map_keys", "any", *_part_of_map("keys"), note="In the order of the keys, like all parts of a map."),
     function("map_values", "any", *_part_of_map("values")),
     function("map_entries", "any", *_part_of_map("entries")),
     function(
         "array_contains", "any element", _whole("ARRAY_CONTAINS", "bool"), _arrays(_contains),
-        note="NULL if the value is not there, but NULL is.",
+        note="NULL if the array has a NULL and not the value.",
     ),
-    function("array_position", "any element", _whole("ARRAY_POSITION", "int64"), _arrays(_position), note="0 if none."),
+    function("array_position", "any element", _whole("ARRAY_POSITION", "int64"), _arrays(_position),
+             note="0 if the element is not found."),
     function("array_remove", "any element", _same_array("ARRAY_REMOVE"), _arrays(_remove)),
     function("array_compact", "any", _same_array("ARRAY_COMPACT"), _arrays(_compact)),
     function("array_distinct", "any", _same_array("ARRAY_DISTINCT"), _arrays(_distinct)),
     function("sort_array", "any [=bool]", _plain_array("SORT_ARRAY", False, True), lambda type_, value, *up: on_arrays(
-        lambda array: _sort(type_, array, *up), value), note="NULLs first, falling they come last."),
+        lambda array: _sort(type_, array, *up), value), note="NULLs are first, or last in descending order."),
     function(
         "sorted_array", "any", _plain_array("ARRAY_SORT", False), hidden=True, sql=lambda a: f"ARRAY_SORT({a[0]})",
         evaluate=_arrays(lambda type_, value: listed(
@@ -412,7 +413,7 @@ TABLE = (
     ),
     function("array_min", "any", _plain_array("ARRAY_MIN", True), _extreme(False)),
     function("array_max", "any", _plain_array("ARRAY_MAX", True), _extreme(True)),
-    function("slice", "any int32 int32", _same_array("SLICE"), _arrays(_slice), null="It starts at 0.", note=_LAST),
+    function("slice", "any int32 int32", _same_array("SLICE"), _arrays(_slice), null="a start of 0", note=_LAST),
     function("flatten", "any", _flat, _arrays(_flatten)),
     function("array_join", "any string [string]", _joined, _arrays(_join)),
     function("with_places", "any", _with_places, _arrays(_placed), hidden=True),

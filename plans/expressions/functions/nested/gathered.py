@@ -328,18 +328,19 @@ def _plain_element(types: Sequence[str], values: Sequence[Any]) -> str:
     return of_kind(ARRAY, types[0], "LIST_MODE").types[0]
 
 
-_TWICE = "A key is NULL, or there twice."
+_TWICE = "a key that is NULL or occurs twice"
 TABLE = (
     function("array_intersect", "same same", _same("ARRAY_INTERSECT"), _chosen(True)),
     function("array_except", "same same", _same("ARRAY_EXCEPT"), _chosen(False)),
     function(
         "arrays_overlap", "same same", _overlapping, _arrays(_overlap),
-        note="NULL if only NULLs could be in both.",
+        note="NULL if there is no common element, and an array has a NULL.",
     ),
     function("array_repeat", "any int32", _repeated, _arrays(_repeat), null=_AT_MOST),
     function(
         "array_insert", "any int32 element", _same("ARRAY_INSERT"), _arrays(_insert), null=f"place 0; {_AT_MOST}",
-        note="Places count from 1, below 0 from the end. NULLs fill up an array that is too short.",
+        note="Positions count from 1; negative positions count from the end. An array that is too short is filled "
+             "with NULLs.",
     ),
     function("value_of_most", "any", _plain_element, _arrays(_commonest), hidden=True),
     function("counts_of_values", "any", _counts_type, _arrays(_counts), hidden=True),
@@ -359,7 +360,7 @@ TABLE = (
     function("map_from_entries", "any", _of_entries, _arrays(_map_of_entries), null=_TWICE),
     function("map_concat", "same ...", _joined, _arrays(_concat), null=_TWICE),
     function(
-        "str_to_map", "string [=string] [=string]", _marks, each(_str_to_map), null="A key is there twice.",
-        note="What stands between entries, and between a key and its value: `,` and `:`.",
+        "str_to_map", "string [=string] [=string]", _marks, each(_str_to_map), null="a key that occurs twice",
+        note="The separators between entries, and between a key and its value: by default `,` and `:`.",
     ),
 )  # fmt: skip

@@ -304,15 +304,15 @@ TABLE = (
         "string =string",
         _schema,
         _from_json,
-        note="The second argument is a type, or columns: `'a INT, b ARRAY<STRING>'`. What does not fit is NULL, as in "
-        f"Spark's mode PERMISSIVE: in a struct that field, in a map or an array the whole value. {_STRICT}",
+        note="The second argument is a type, or columns: `'a INT, b ARRAY<STRING>'`. A value that does not fit is "
+        f"NULL, as in Spark's mode PERMISSIVE: a field of a struct, or a whole map or array. {_STRICT}",
     ),
     function(
         "write_json",
         "any",
         any_value,
         writer(Style(True, _moments, _numbers)),
-        note="Any value as JSON, as TO_JSON of PostgreSQL, DuckDB and BigQuery writes it: NULL inside of it is null.",
+        note="Any value as JSON, as TO_JSON of PostgreSQL, DuckDB and BigQuery writes it: a NULL inside it is null.",
         internal=True,
     ),
     function(
@@ -320,6 +320,6 @@ TABLE = (
         "any",
         _writable,
         writer(Style(False, _short_moments, _numbers)),
-        note="Fields that are NULL are left out. A moment has milliseconds.",
+        note="NULL fields are left out. Timestamps have milliseconds.",
     ),
 )

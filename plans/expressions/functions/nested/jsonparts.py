@@ -100,7 +100,7 @@ TABLE = (
     ),
     function(
         "json_flat", "string", lambda types, values: _FLAT, _read(_flat),
-        note="What FLATTEN of Snowflake makes rows of: names, places, and values without quotes.", internal=True,
+        note="The rows of Snowflake's FLATTEN: names, positions, and values without quotes.", internal=True,
     ),
     function(
         "json_has_key", "string string", "bool", _read(_has),
@@ -108,6 +108,6 @@ TABLE = (
     ),
     function(
         "jsonb_contains", "string string", "bool", _read(_contains),
-        note="Whether the second is a part of the first: `@>` of PostgreSQL.",
+        note="Whether the first contains the second: `@>` of PostgreSQL.",
     ),
 )  # fmt: skip

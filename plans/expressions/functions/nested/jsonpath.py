@@ -131,7 +131,7 @@ TABLE = (
         "string =string",
         _gives,
         each(_part),
-        note="What GET_JSON_OBJECT finds, as JSON: a string in its quotes, null as `null`. `->` in other dialects.",
+        note="The value at the path as JSON: a string with its quotes, null as `null`. `->` in other dialects.",
         internal=True,
     ),
     function(
@@ -140,7 +140,7 @@ TABLE = (
         _gives,
         each(_found),
         also=("json_value",),
-        note="A path of names and places: `$.a[0].b`. Numbers with a point are written as DOUBLE, objects and arrays "
-        "without spaces, as in Spark. Text that is not strict JSON (quotes that are not double) is NULL.",
+        note="A path of names and positions: `$.a[0].b`. Numbers with a point are written as DOUBLE, objects and "
+        "arrays without spaces, as in Spark. Text that is not strict JSON (quotes that are not double) is NULL.",
     ),
 )

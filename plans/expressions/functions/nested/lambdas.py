@@ -258,12 +258,14 @@ TABLE = (
     HigherOrder(
         name="transform", takes=("any",), names=("x", "i"), least=1, parameters=_element("TRANSFORM", "int32"),
         gives=_array, evaluate=_arrays(_transform), also=("list_transform", "list_apply", "array_transform"),
-        note="With `(x, i) -> ...` the place of the element: from 0 on, under the names of DuckDB from 1 on.",
+        note="In `(x, i) -> ...`, `i` is the position of the element, counted from 0; under the names of DuckDB from "
+             "1.",
     ),
     HigherOrder(
         name="filter", takes=("any",), names=("x", "i"), least=1, parameters=_element("FILTER", "int32"),
         gives=_same, evaluate=_arrays(_filter), condition=True, also=("list_filter", "array_filter"),
-        note="With `(x, i) -> ...` the place of the element: from 0 on, under the names of DuckDB from 1 on.",
+        note="In `(x, i) -> ...`, `i` is the position of the element, counted from 0; under the names of DuckDB from "
+             "1.",
     ),
     HigherOrder(
         name="exists", takes=("any",), names=("x",), least=1, parameters=_element("EXISTS"), gives="bool",
@@ -276,22 +278,23 @@ TABLE = (
     HigherOrder(
         name="reduce", takes=("any", "any"), names=("x", "y"), least=2, parameters=_state, gives=_reduced,
         evaluate=_arrays(_reduce), also=("aggregate", "list_reduce", "array_reduce"),
-        note="It begins with the second argument; LIST_REDUCE is DuckDB's, `LIST_REDUCE(a, (sum, x) -> sum + x)`, and "
-        "begins with the first element, or a third argument. A function of the result may follow: "
-        "`REDUCE(a, 0, (sum, x) -> sum + x, sum -> sum * 2)`.",
+        note="The start is the second argument. LIST_REDUCE is DuckDB's: in `LIST_REDUCE(a, (sum, x) -> sum + x)`, "
+             "the start is the first element, or the third argument. A function of the result may follow: `REDUCE(a, "
+             "0, (sum, x) -> sum + x, sum -> sum * 2)`.",
     ),
     HigherOrder(
         name="array_sort", takes=("any",), names=("x", "y"), least=2, parameters=_twice, gives=_sorted,
-        evaluate=_arrays(_sort), null="a comparison is NULL",
-        note="The function says below 0, 0 or above 0 as the first comes before the second, with it, or behind it.",
+        evaluate=_arrays(_sort), null="a comparison that is NULL",
+        note="The function returns a number below 0, 0 or above 0 if its first argument is before, equal to or after "
+             "the second.",
     ),
     HigherOrder(
         name="zip_with", takes=("any", "any"), names=("x", "y"), least=2, parameters=_both, gives=_array,
-        evaluate=_arrays(_zip), note="The shorter array is filled up with NULL.",
+        evaluate=_arrays(_zip), note="The shorter array is filled with NULLs.",
     ),
     HigherOrder(
         name="transform_keys", takes=("any",), names=("k", "v"), least=2, parameters=_entry("TRANSFORM_KEYS"),
-        gives=_new_keys, evaluate=_arrays(_with_keys), null="A key is NULL, or there twice.",
+        gives=_new_keys, evaluate=_arrays(_with_keys), null="a key that is NULL or occurs twice",
     ),
     HigherOrder(
         name="transform_values", takes=("any",), names=("k", "v"), least=2, parameters=_entry("TRANSFORM_VALUES"),
@@ -299,7 +302,7 @@ TABLE = (
     ),
     HigherOrder(
         name="map_zip_with", takes=("any", "any"), names=("k", "x", "y"), least=3, parameters=_three, gives=_zipped,
-        evaluate=_arrays(_map_zip), note="Of all keys; the value in a map that has it not is NULL.",
+        evaluate=_arrays(_map_zip), note="For all keys of both maps; the value in a map without the key is NULL.",
     ),
     HigherOrder(
         name="map_filter", takes=("any",), names=("k", "v"), least=2, parameters=_entry("MAP_FILTER"), gives=_same,

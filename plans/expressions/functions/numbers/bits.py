@@ -98,6 +98,6 @@ TABLE = (
     function("shiftleft", "integer int32", _first, partial(_shifted, True, True), note="Also `<<`."),
     function("shiftright", "integer int32", _first, partial(_shifted, False, True), note="Also `>>`."),
     function("shiftrightunsigned", "integer int32", _first, partial(_shifted, False, False), note="Also `>>>`."),
-    function("bit_count", "integer", "int32", _count, note="Of 64 bits."),
-    function("getbit", "integer int32", "int32", _bit, also=("bit_get",), null="a bit that the type has not"),
+    function("bit_count", "integer", "int32", _count, note="Counts the bits of the value in 64 bits."),
+    function("getbit", "integer int32", "int32", _bit, also=("bit_get",), null="a position outside of the type"),
 )

@@ -303,11 +303,13 @@ def _authenticated(key: bytes, message: bytes, name: str = "SHA-256") -> bytes |
 
 
 TABLE = (
-    function("hash", "any ...", _plain("HASH", "int32"), _hash(_Murmur), note="Spark's MurmurHash3; skips NULLs."),
-    function("xxhash64", "any ...", _plain("XXHASH64", "int64"), _hash(_XX), note="It skips NULLs."),
-    function("farm_fingerprint", "bytes", "int64", each(_fingerprint), note="BigQuery's: FarmHash's Fingerprint64."),
+    function("hash", "any ...", _plain("HASH", "int32"), _hash(_Murmur),
+             note="Spark's MurmurHash3. NULLs are skipped."),
+    function("xxhash64", "any ...", _plain("XXHASH64", "int64"), _hash(_XX), note="NULLs are skipped."),
+    function("farm_fingerprint", "bytes", "int64", each(_fingerprint),
+             note="BigQuery's function: Fingerprint64 of FarmHash."),
     function(
-        "hmac", "binary binary [=string]", "binary", each(_authenticated), null="an empty key, another algorithm",
-        note="By SHA-256; SHA-224, SHA-384, SHA-512, SHA-1 and MD5 are the others.",
+        "hmac", "binary binary [=string]", "binary", each(_authenticated), null="an empty key; another algorithm",
+        note="The algorithm is SHA-256 by default, or SHA-224, SHA-384, SHA-512, SHA-1 or MD5.",
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from plans.expressions.columns.arrays import array_of, on_arrays, words
 from plans.expressions.functions.distinct import each
 from plans.expressions.functions.function import Function, function
 
-LIBRARY = "The C library's: Java's may differ in the last digit."
+LIBRARY = "Computed by the C library; Java may differ in the last digit."
 _LARGEST = 2**63
 
 
@@ -85,27 +85,33 @@ TABLE = (
         "atan2", "float64 float64", "float64", _on_doubles(lambda y, x: np.arctan2(y + 0.0, x + 0.0)), note=LIBRARY
     ),
     function("hypot", "float64 float64", "float64", _on_doubles(np.hypot), note=LIBRARY),
-    function("log1p", "float64", "float64", _log1p, note="NULL of -1 and less. " + LIBRARY),
+    function("log1p", "float64", "float64", _log1p, note="NULL for -1 and below. " + LIBRARY),
     function("degrees", "float64", "float64", _on_doubles(np.degrees), note=LIBRARY),
     function("radians", "float64", "float64", _on_doubles(np.radians), note=LIBRARY),
-    function("rint", "float64", "float64", _on_doubles(np.rint), note="Ties to the even number."),
+    function("rint", "float64", "float64", _on_doubles(np.rint), note="Ties are rounded to the even number."),
     function("isnan", "float64", "bool", lambda type_, value: pc.fill_null(pc.is_nan(value), False)),
     function("gcd", "int64 int64", "int64", _divisor, also=("greatest_common_divisor",)),
     function(
-        "lcm", "int64 int64", "int64", _multiple, also=("least_common_multiple",), null="what does not fit a BIGINT"
+        "lcm",
+        "int64 int64",
+        "int64",
+        _multiple,
+        also=("least_common_multiple",),
+        null="a result that does not fit a BIGINT",
     ),
     function(
         "factorial",
         "int32",
         "int64",
         each(lambda n: math.factorial(n) if 0 <= n <= 20 else None),
-        note="NULL unless it is 0 to 20.",
+        note="NULL for a number outside of 0 to 20.",
     ),
     function(
         "width_bucket",
         "float64 float64 float64 int64",
         "int64",
         each(_bucket),
-        note="The number of the bucket of the first argument, between the second and the third.",
+        note="The bucket of the first argument, if the range from the second to the third is divided into that many "
+        "buckets.",
     ),
 )

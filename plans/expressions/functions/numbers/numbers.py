@@ -17,9 +17,9 @@ from plans.expressions.functions.function import function, plain
 from plans.types import decimal_parts
 
 _SIGNED_DIGITS = 34  # of Java's MathContext.DECIMAL128
-_LIBRARY = "The C library's: Java's may differ in the last digit."
-_ABOVE = "NULL of what is not above 0, as in Spark. " + _LIBRARY
-_SHORTER = f"DECIMAL of at most {_SIGNED_DIGITS} digits."
+_LIBRARY = "Computed by the C library; Java may differ in the last digit."
+_ABOVE = "NULL for 0 and below, as in Spark. " + _LIBRARY
+_SHORTER = f"A DECIMAL may have at most {_SIGNED_DIGITS} digits."
 _SKIPS = "NULLs are skipped; NaN is the greatest number."
 
 
@@ -85,13 +85,13 @@ def _quotient(left: Any, right: Any) -> Any:
 
 TABLE = (
     function("neg", "number", _signed("-"), plain(arithmetic.negated), sql=lambda a: f"- {a[0]}", hidden=True),
-    function("abs", "number", _signed("ABS"), plain(arithmetic.absolute), null="the least INT", note=_SHORTER),
+    function("abs", "number", _signed("ABS"), plain(arithmetic.absolute), null="the smallest INT", note=_SHORTER),
     function("sqrt", "float64", "float64", plain(pc.sqrt)),
     function("exp", "float64", "float64", plain(pc.exp), note=_LIBRARY),
     function("ln", "float64", "float64", plain(_logarithm), also=("log",), note=_ABOVE),
     function("log10", "float64", "float64", plain(lambda value: pc.log10(_above_zero(value))), note=_ABOVE),
     function("log2", "float64", "float64", plain(lambda value: pc.log2(_above_zero(value))), note=_ABOVE),
-    function("log", "float64 float64", "float64", plain(_logarithm), note="The base comes first. " + _ABOVE),
+    function("log", "float64 float64", "float64", plain(_logarithm), note="The first argument is the base. " + _ABOVE),
     function("power", "float64 float64", "float64", plain(_power), also=("pow",), note=_LIBRARY),
     function("sign", "float64", "float64", plain(_sign), also=("signum",)),
     function("intdiv", "int64 int64", "int64", plain(_quotient), sql=lambda a: f"{a[0]} DIV {a[1]}", hidden=True),

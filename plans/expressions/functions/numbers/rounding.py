@@ -27,9 +27,9 @@ _WHOLE = 2.0**52
 _NEAR, _PART = 1e-6, 2.0**-50  # the least distance from a tie; a scaled double errs by 2^-53 of its size
 _SAFE = 2.0**45
 _LARGEST = 2.0**63
-_TOO_LARGE, _BEYOND = "a result that does not fit the type", "a DOUBLE beyond the BIGINTs"
-_TIES = "Ties away from zero; of a DOUBLE those of its shortest decimal form."
-_OF_NAN = "A BIGINT, of a DECIMAL a DECIMAL. NaN gives 0."
+_TOO_LARGE, _BEYOND = "a result that does not fit the type", "a DOUBLE that does not fit a BIGINT"
+_TIES = "Ties are rounded away from zero. A DOUBLE is rounded in its shortest decimal form."
+_OF_NAN = "The result is a BIGINT, or a DECIMAL for a DECIMAL. NaN gives 0."
 
 
 def _rounder(even: bool, digits_of: Callable[[float], str] = repr) -> Callable[..., Any]:
@@ -146,7 +146,12 @@ def _bound_type(types: Sequence[str], values: Sequence[Any]) -> str:
 TABLE = (
     function("round", "number [=int32]", _rounded_type, _rounder(False), null=_TOO_LARGE, note=_TIES),
     function(
-        "bround", "number [=int32]", _rounded_type, _rounder(True), null=_TOO_LARGE, note="Ties to the even digit."
+        "bround",
+        "number [=int32]",
+        _rounded_type,
+        _rounder(True),
+        null=_TOO_LARGE,
+        note="Ties are rounded to the even digit.",
     ),
     function(
         "exact_round", "float64 [=int32]", "float64", _rounder(False, lambda x: str(decimal.Decimal(x))), hidden=True

@@ -152,11 +152,22 @@ def _url_part(url: str, part: str, key: str | None = None) -> str | None:
 
 TABLE = (
     function(
-        "ascii", "string", "int32", each(lambda text: ord(text[0]) if text else 0), note="Of the first character."
+        "ascii",
+        "string",
+        "int32",
+        each(lambda text: ord(text[0]) if text else 0),
+        note="The code of the first character.",
     ),
-    function("chr", "int64", "string", each(_of_number), also=("char",), note="Modulo 256; none of negative numbers."),
-    function("hex", "bits", "string", each(_hex), note="Of a whole number, of text or of bytes."),
-    function("unhex", "string", "binary", each(_unhex), note="NULL of what is no hexadecimal number."),
+    function(
+        "chr",
+        "int64",
+        "string",
+        each(_of_number),
+        also=("char",),
+        note="The number is taken modulo 256. A negative number gives the empty text.",
+    ),
+    function("hex", "bits", "string", each(_hex), note="The argument is a whole number, text or bytes."),
+    function("unhex", "string", "binary", each(_unhex), note="NULL for text that is not a hexadecimal number."),
     function("base64", "binary", "string", each(lambda data: base64.b64encode(data).decode())),
     function("unbase64", "string", "binary", each(_unbase64), null="text that is not in base 64"),
     function(
@@ -164,14 +175,14 @@ TABLE = (
         "string =string",
         _charset_type("ENCODE", "binary"),
         each(_encoded),
-        null="a character that the charset has not",
+        null="a character that is not in the charset",
     ),
     function(
         "decode",
         "binary =string",
         _charset_type("DECODE", "string"),
         each(_decoded),
-        null="bytes that are no text of the charset",
+        null="bytes that are not text in the charset",
     ),
     function("conv", "string int32 int32", "string", each(_conv), null="a number of more than 64 bits"),
     function("bin", "int64", "string", each(lambda number: f"{number & _ALL:b}")),
@@ -182,7 +193,7 @@ TABLE = (
         "string string [string]",
         "string",
         each(_url_part),
-        null="text that is no URL",
+        null="text that is not a URL",
         note="The part is one of " + ", ".join(_URL_PARTS) + "; a third argument names a key of the query.",
     ),
 )

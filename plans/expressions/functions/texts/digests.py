@@ -24,6 +24,12 @@ TABLE = (
         each(lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
         also=("sha",),
     ),
-    function("sha2", "binary int32", "string", each(_sha2), note="Of 224, 256, 384 or 512 bits; 0 is 256."),
+    function(
+        "sha2",
+        "binary int32",
+        "string",
+        each(_sha2),
+        note="The second argument is 224, 256, 384 or 512 bits; 0 is 256.",
+    ),
     function("crc32", "binary", "int64", each(zlib.crc32)),
 )

@@ -77,10 +77,10 @@ TABLE = (
     function("short_text", "float64", "string", _text, hidden=True),
     function(
         "plain_json", "any", any_value, writer(Style(True, _moments, _numbers)),
-        note="TO_JSON of DuckDB: moments without a T, doubles as JavaScript writes them, DECIMALs as doubles.",
+        note="TO_JSON of DuckDB: timestamps have no T, doubles are written as in JavaScript, DECIMALs as doubles.",
         internal=True,
     ),
     function("json_valid", "string", "bool", each(_valid), note="Whether a text is JSON."),
     function("json_kind", "string", "string", each(_kind),
-          note="DuckDB's JSON_TYPE: NULL of what is no JSON.", internal=True),
+          note="DuckDB's JSON_TYPE: NULL for text that is not JSON.", internal=True),
 )  # fmt: skip

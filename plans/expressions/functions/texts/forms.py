@@ -148,8 +148,8 @@ def _well_formed(type_: pa.DataType, value: Any) -> Any:
 
 TABLE = (
     function(
-        "format_number", "number =int32", _places, each(_with_commas), null="less than 0 places",
-        note="`12,332.1235`; ties to the even digit.",
+        "format_number", "number =int32", _places, each(_with_commas), null="a negative number of digits",
+        note="`12,332.1235`; ties are rounded to the even digit.",
     ),
     function("format_piece", "=string any", _piece, _piece_of, hidden=True,
              sql=lambda a: f"FORMAT_STRING({a[0]}, {a[1]})"),
@@ -161,9 +161,9 @@ TABLE = (
     function("to_base32", "binary", "string", each(lambda data: base64.b32encode(data).decode())),
     function("from_base32", "string", "binary", each(_of_base32), null="text that is not in base 32"),
     function("json_array_length", "string", "int32", each(_length), also=("jsonb_array_length",),
-             note="NULL of what is no array."),
+             note="NULL for JSON that is not an array."),
     function("json_object_keys", "string", lambda types, values: "array<string>", each(_keys),
-             note="NULL of what is no object."),
+             note="NULL for JSON that is not an object."),
     function("is_valid_utf8", "string", "bool", _well_formed),
     function("make_valid_utf8", "binary", "string", each(lambda data: data.decode("utf-8", "replace"))),
 )  # fmt: skip

@@ -21,8 +21,9 @@ from plans.expressions.functions.texts.regexes import LINE_END, Regex, translate
 from plans.nested import array_of
 
 _JAVA = (
-    "Also `x RLIKE y`. Java's regular expressions, without look-around, back-references, possessive quantifiers, named "
-    "groups and operations on classes. Matched in linear time. `\\b` knows ASCII's letters, as in Java 19 and later."
+    "Also `x RLIKE y`. The patterns are Java's regular expressions, without look-around, back-references, possessive "
+    "quantifiers, named groups and operations on classes. They are matched in linear time. `\\b` knows only the "
+    "letters of ASCII, as in Java 19 and later."
 )
 _NOWHERE = r"\z."  # matches nowhere
 _REPLACEMENT = re.compile(r"\\(.)|\$(\d)|([\\$])|([^\\$]+)", re.DOTALL)
@@ -231,26 +232,28 @@ def _counted(type_: pa.DataType, value: Any, pattern: Any) -> Any:
 
 
 TABLE = (
-    function("regexp_count", "string =string", _count_type, _counted, note="No pattern that matches the empty text."),
+    function("regexp_count", "string =string", _count_type, _counted,
+             note="The pattern must not match the empty text."),
     function(
         "split",
         "string =string [=int32]",
         _split_type,
         _split,
-        note="A pattern as in REGEXP_LIKE that matches no empty text. The third argument is the most parts.",
+        note="The pattern is that of REGEXP_LIKE and must not match the empty text. The third argument limits the "
+             "number of parts.",
     ),
     function("like_of", "string string =string", "bool", each(_like), hidden=True, sql=_shown_like),
     function("regexp_like", "string =string", _pattern_type("bool"), _matches, also=("rlike", "regexp"), note=_JAVA),
     function("regexp_extract", "string =string [=int32]", _extract_type, _extracted),
     function("regexp_extract_all", "string =string [=int32]", _all_type, _all_extracted,
-             note="No pattern that matches the empty text."),
+             note="The pattern must not match the empty text."),
     function("regexp_instr", "string =string", _pattern_type("int32"), _placed, note="0 if nothing matches."),
     function(
         "regexp_replace", "string =string =string", _replace_type("REGEXP_REPLACE"), _replaced(None),
-        note="No pattern that matches the empty text.",
+        note="The pattern must not match the empty text.",
     ),
     function(
         "regexp_replace_first", "string =string =string", _replace_type("REGEXP_REPLACE_FIRST", True), _replaced(1),
-        note="The first match alone, as REGEXP_REPLACE without 'g' in DuckDB and PostgreSQL.", internal=True,
+        note="Replaces only the first match, like REGEXP_REPLACE without 'g' in DuckDB and PostgreSQL.", internal=True,
     ),
 )  # fmt: skip

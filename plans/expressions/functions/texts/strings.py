@@ -21,9 +21,10 @@ LONGEST = 10_000
 
 _LENGTHS = ("char_length", "character_length", "len")
 _MAPPINGS = (
-    "Unicode's full mappings: 'ß' becomes 'SS'. The 40 letters that are newer than Spark's tables follow Arrow's."
+    "Unicode's full case mappings: 'ß' becomes 'SS'. 40 letters that are newer than Spark's tables have Arrow's "
+    "mappings."
 )
-_SPACES = "Only spaces, or the characters that are named. Also `TRIM(BOTH x FROM y)`, with LEADING and TRAILING."
+_SPACES = "Removes only spaces, or the given characters. Also `TRIM(BOTH x FROM y)`, with LEADING and TRAILING."
 _AT_MOST = f"At most {LONGEST:,} characters."
 _TRIMS = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}
 
@@ -146,14 +147,21 @@ def _trim_text(name: str) -> Callable[[Sequence[str]], str]:
 TABLE = (
     function("lower", "string", "string", plain(characters.lower), also=("lcase",), note=_MAPPINGS),
     function("upper", "string", "string", plain(characters.upper), also=("ucase",), note=_MAPPINGS),
-    function("length", "bytes", "int32", cast_to(_length), also=_LENGTHS, note="Characters of text, bytes of BINARY."),
+    function(
+        "length",
+        "bytes",
+        "int32",
+        cast_to(_length),
+        also=_LENGTHS,
+        note="The characters of text, or the bytes of BINARY.",
+    ),
     function("octet_length", "bytes", "int32", cast_to(pc.binary_length), note="Bytes."),
     function(
         "concat",
         "string ...",
         "string",
         plain(lambda *args: pc.binary_join_element_wise(*args, pa.scalar(""))),
-        note="Also `||`. NULL if one of them is NULL.",
+        note="Also `||`. NULL if an argument is NULL.",
     ),
     function("concat_ws", "string [string] ...", "string", _joined, note="NULLs are skipped."),
     function(
@@ -177,7 +185,7 @@ TABLE = (
         "int32",
         _located,
         also=("position", "charindex"),
-        note="Places count from 1; 0 is none. Also `POSITION(x IN y)`.",
+        note="Positions count from 1; 0 means not found. Also `POSITION(x IN y)`.",
     ),
     function("reverse", "string", "string", plain(lambda value: pc.utf8_reverse(readable(value)))),
     function("repeat", "string =int32", _limited("REPEAT", 1), each(lambda text, n: text * max(n, 0)), note=_AT_MOST),
@@ -189,7 +197,7 @@ TABLE = (
         "string",
         each(_split_part),
         null="part 0",
-        note="A part that is not there is the empty text.",
+        note="A part that does not exist is the empty text.",
     ),
     function("translate", "string string string", "string", each(_translated)),
     function("startswith", "string string", "bool", each(str.startswith)),

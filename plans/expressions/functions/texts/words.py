@@ -122,15 +122,16 @@ TABLE = (
         "string string [int32]",
         "int32",
         each(_distance),
-        note="-1 where it is more than the third argument.",
+        note="-1 if the distance is greater than the third argument.",
     ),
-    function("initcap", "string", "string", each(_titled), note="Words begin behind spaces."),
+    function("initcap", "string", "string", each(_titled), note="Words begin after spaces."),
     function(
         "initcap_words",
         "string [=string]",
         "string",
         each(_titled_words),
-        note="INITCAP of other systems: words end at the second argument's signs, or at all but letters and digits.",
+        note="INITCAP of other systems: words end at the characters of the second argument, or at all characters "
+        "except letters and digits.",
         internal=True,
     ),
     function(
@@ -142,24 +143,28 @@ TABLE = (
     ),
     function("substring_index", "string string int32", "string", each(_before)),
     function(
-        "find_in_set", "string string", "int32", each(_in_set), note="In a list with commas; 0 if it is not there."
+        "find_in_set",
+        "string string",
+        "int32",
+        each(_in_set),
+        note="The position in a list that is separated by commas; 0 means not found.",
     ),
     function(
         "split_index",
         "string string int32",
         "string",
         each(_nth),
-        note="Flink's: counts from 0, NULL if there is none.",
+        note="Flink's function: counts from 0; NULL for a part that does not exist.",
     ),
     function(
         "characters",
         "string",
         lambda types, values: "array<string>",
         each(list),
-        note="What SPLIT by no text is in other systems.",
+        note="SPLIT by the empty text in other systems.",
         internal=True,
     ),
     function("bit_length", "bytes", "int32", lambda type_, value: pc.multiply(pc.binary_length(value), 8).cast(type_)),
     function("luhn_check", "string", "bool", each(_luhn)),
-    function("elt", "int32 string ...", "string", _chosen, null="a place that is none"),
+    function("elt", "int32 string ...", "string", _chosen, null="a position without an argument"),
 )
