@@ -1,6 +1,7 @@
-"""What has changed in a source since it was last read, as rows with ``_weight``.
+"""Finds the changes of a source since it was last read, as rows with ``_weight``.
 
-A table that keeps its versions is read by them. Of any other the rows are compared with those that the state has.
+If a table keeps versions, the changes between two versions are read. Otherwise all rows are read and compared with the
+rows in the state.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from plans.types import arrow_type
 
 @dataclass(frozen=True)
 class Changed:
-    """The changes of a source, its position behind them, and how they were found.
+    """The changes of a source, its position after them, and how they were found.
 
-    ``lost``: the table keeps its versions, and not those since it was last read.
+    ``lost``: the table keeps versions, but those since it was last read were removed.
     """
 
     rows: pa.Table
@@ -35,7 +36,7 @@ class Changed:
 
 
 class Versions(Protocol):
-    """A table that keeps its versions, such as one of Delta or Iceberg."""
+    """A table that keeps versions, such as one of Delta or Iceberg."""
 
     def table(self, name: str) -> Table:
         """Returns the relation of its newest rows, with the columns that have a type."""
@@ -60,7 +61,7 @@ class Versions(Protocol):
 
 def changes_of_versions(of: Versions, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
     """Returns the changes of a table with versions since ``position``. ``known`` returns the rows that the state has,
-    with ``_weight``; it is asked only where the whole table is compared."""
+    with ``_weight``; it is called only if the whole table is compared."""
     schema, at = schema_of(table), of.newest()
     if at == position:
         return Changed(with_weights(nothing(table), 1), at, "no new version")
@@ -72,7 +73,7 @@ def changes_of_versions(of: Versions, table: Table, position: Any, known: Callab
 
 
 def compared(found: pa.Table, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
-    """Returns the changes that lead from the rows of the state to those ``found``. Raises ProjectError if two of these
+    """Returns the changes that turn the rows of the state into the rows ``found``. Raises ProjectError if two rows
     share the key."""
     if table.key:
         counted = found.group_by(list(table.key)).aggregate([([], "count_all")])
@@ -90,28 +91,28 @@ def compared(found: pa.Table, table: Table, position: Any, known: Callable[[], p
 
 
 def schema_of(table: Table) -> pa.Schema:
-    """Returns the columns of a relation as Arrow has them."""
+    """Returns the columns of a relation as an Arrow schema."""
     return pa.schema([(column.name, arrow_type(column.type)) for column in table.columns])
 
 
 def nothing(table: Table) -> pa.Table:
-    """Returns no rows of a relation."""
+    """Returns a table of a relation without rows."""
     return pa.Table.from_batches([], schema_of(table))
 
 
 def with_weights(rows: pa.Table, weight: int) -> pa.Table:
-    """Returns rows with one weight for all."""
+    """Returns rows with the same weight for all."""
     return rows.append_column(WEIGHT, integers(np.full(len(rows), weight, np.int64), pa.int64()))
 
 
 def unweighted(rows: pa.Table) -> pa.Table:
-    """Returns rows as often as their weights say. O(copies)."""
+    """Returns every row as many times as its weight. O(copies)."""
     weights = np.concatenate([np.empty(0, np.int64), *map(words, rows[WEIGHT].chunks)])
     return rows.drop_columns([WEIGHT]).take(pa.array(np.repeat(np.arange(len(rows)), weights)))
 
 
 def difference(now: pa.Table, before: pa.Table) -> pa.Table:
-    """Returns what makes the rows ``now`` of the rows ``before``, both with weights. O(rows)."""
+    """Returns the changes that turn the rows ``before`` into the rows ``now``, both with weights. O(rows)."""
     names = [name for name in now.column_names if name != WEIGHT]
     weights = before.column_names.index(WEIGHT)
     deleted = before.set_column(weights, WEIGHT, pc.negate(before[WEIGHT])).select(now.column_names).cast(now.schema)

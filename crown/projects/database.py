@@ -1,9 +1,9 @@
 """``ProjectDatabase``: the views of a pipeline project, kept up to date in this process by a durable database.
 
-    files and tables of the sources -> what changed -> one database -> the views, and Parquet files of them
+    files and tables of the sources -> changes -> one database -> the views, and Parquet files of them
 
-The definitions are those that the project has when it is opened. What each source was read up to is part of the note of
-a batch, so it stands if and only if the batch does.
+The definitions are read when the project is opened. The position up to which each source was read is part of the note
+of a batch, so it is committed together with the batch.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from crown.store.arrow_buffers import words
 from plans.schema import Schema
 
 _MEANING = ("spark.sql.ansi.enabled", "spark.sql.caseSensitive", "spark.sql.session.timeZone")
-"""Settings of Spark without which a query means something else."""
+"""Settings of Spark that change the meaning of a query."""
 _NOTHING = {"version": 0, "texts": "", "positions": {}, "views": {}}
 """The note of a state before its first version. ``texts``: a digest of tables and definitions."""
 _WRITTEN = ".crown.json"
-"""Beside the files of the views: up to which version all of them are."""
+"""The file, next to those of the views, that has the version which all of them show."""
 
 
 class ProjectDatabase(DurableDatabase, instead="a project has one state; read it in the process that has it open"):
     """The database of a project. Made by ``crown.database(path)``; use it in a ``with`` statement, or ``close`` it.
 
-    ``run`` reads the sources. In all else it is a ``DurableDatabase`` whose tables only ``run`` changes.
+    ``run`` reads the sources. Otherwise it is a ``DurableDatabase`` whose tables are changed only by ``run``.
     """
 
     _project: Specification
@@ -90,8 +90,8 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
         return report
 
     def write_tables(self) -> Path:
-        """Writes the rows of each view that has changed to ``NAME.parquet`` in the folder that is returned, and deletes
-        files of views that are gone. Temporary views have none. A file is replaced in one step. O(changed views)."""
+        """Writes the rows of each changed view to ``NAME.parquet``, deletes the files of dropped views, and returns the
+        folder. Temporary views have no file. A file is replaced atomically. O(changed views)."""
         folder = self._tables
         folder.mkdir(exist_ok=True)
         wanted = {folder / f"{name}.parquet": name for name in self.views if name not in self._temporary}
@@ -109,11 +109,11 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
         return self.path.parent / "tables"
 
     def _version(self) -> list[Any]:
-        """Returns what tells the present version from those of other states."""
+        """Returns what distinguishes the current version from versions of other states."""
         return [self.note["id"], self.note["version"]]
 
     def _up_to(self) -> Any:
-        """Returns the version up to which all files are; None if that is not known, after which all are written."""
+        """Returns the version that all files show; None if it is not known, so that all files are written again."""
         try:
             return json.loads((self._tables / _WRITTEN).read_bytes())
         except (OSError, ValueError):
@@ -140,8 +140,8 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
         self._stale.update(report.changed)
 
     def _take(self, project: Specification, definitions: list[Defined], sources: Mapping[str, Source]) -> None:
-        """Goes on with the definitions and sources of a project: views that are gone or changed are dropped, and new
-        ones are filled from the rows that are there."""
+        """Takes over the definitions and sources of a project: deleted and changed views are dropped, and new views are
+        filled from the rows in the state."""
         self._project, self._sources = project, sources
         self._temporary = frozenset(one.name for one in definitions if one.temporary)
         policies = dict(project.of_views(REFRESH, [one.name for one in definitions]))
@@ -180,10 +180,11 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
 
 
 def open_project(path: Path, memory_budget: Size | None = None) -> ProjectDatabase:
-    """Returns the database of the project in a folder, opened or made; the sources are not read, but for columns.
+    """Returns the database of the project in a folder, which is opened or created. Only the columns of the sources are
+    read.
 
-    Raises ProjectError for a project that cannot be used, PlanError for a view that cannot be maintained, and what
-    ``crown.open_database`` raises.
+    Raises ProjectError for a project that cannot be used, PlanError for a view that cannot be maintained, and the
+    errors of ``crown.open_database``.
     """
     project = Specification.of(path)
     definitions = defined(project)
@@ -217,7 +218,7 @@ def _refuse_what_is_for_spark(project: Specification, definitions: list[Defined]
 
 
 def _sources(project: Specification, definitions: list[Defined]) -> dict[str, Source]:
-    """Returns the sources by name. Raises ProjectError for a stream that is none of them."""
+    """Returns the sources by name. Raises ProjectError for a stream that is not one of them."""
     given = project.sources
     known = {name.lower() for name in given}
     streams = {name.lower(): one for one in definitions for name in one.streams}

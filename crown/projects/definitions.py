@@ -1,4 +1,4 @@
-"""Reads the SQL files of a project without Spark: which views and streaming tables they define."""
+"""Reads the views and streaming tables that the SQL files of a project define, without Spark."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Defined:
 
 
 def defined(project: Specification) -> list[Defined]:
-    """Returns what the SQL files of a project define. Raises ProjectError for what needs Spark, and for two definitions
-    of one name."""
+    """Returns the definitions in the SQL files of a project. Raises ProjectError for a definition that needs Spark, and
+    for two definitions with one name."""
     found: dict[str, Defined] = {}
     for file in project.files():
         place = file.relative_to(project.folder)
@@ -74,7 +74,7 @@ def _statements(file: Path, place: Path) -> list[Statement]:
 
 
 def _view(text: str, place: str) -> Defined:
-    """Returns what a statement defines; a streaming table whose flows are to come has no query."""
+    """Returns the definition of a statement. A streaming table whose flows follow has no query yet."""
     found = _VIEW.fullmatch(text)
     kind = "" if found is None else found["kind"].upper()
     if found is None or not (found["query"] or kind.startswith("STREAMING")):
@@ -110,7 +110,7 @@ def _add(found: dict[str, Defined], flow: Flow, place: str) -> None:
 
 
 def _as_tables(query: str, name: str, place: str) -> tuple[str, list[str]]:
-    """Returns a query that reads its streams as tables, and their names. ProjectError if it reads none."""
+    """Returns the query with its streams read as tables, and their names. Raises ProjectError if it reads no stream."""
     streams = streams_in(query)
     if not streams:
         raise ProjectError(

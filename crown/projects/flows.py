@@ -1,6 +1,6 @@
 """Flows of streaming tables in SQL: ``INSERT INTO ... BY NAME``, which append rows, and AUTO CDC, which apply changes.
 
-What AUTO CDC makes of its changes is a view of them: of each key the newest one, unless that is a delete.
+The table of an AUTO CDC flow is a view of its changes: the newest change of each key, unless it is a delete.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _RANK = "_crown_rank"
 
 
 def form(pattern: str) -> re.Pattern[str]:
-    """Returns a pattern in which a blank matches any space and comments, and NAME, TEXT and LIST match one."""
+    """Returns a pattern in which a blank matches any whitespace and comments, and NAME, TEXT and LIST match a name, a
+    text and a list."""
     for word, said in (("NAME", _NAME), ("TEXT", _TEXT), ("LIST", _LIST)):
         pattern = pattern.replace(word, said)
     return re.compile(pattern.replace(" ", r"(?:\s|--[^\n]*\n|/\*.*?\*/)+"), re.IGNORECASE | re.DOTALL)
@@ -39,7 +40,7 @@ _CHANGES = form(
 
 @dataclass(frozen=True)
 class Changes:
-    """What an AUTO CDC flow says: expressions and names of columns in SQL, over the rows of ``source``."""
+    """The clauses of an AUTO CDC flow: expressions and names of columns in SQL, over the rows of ``source``."""
 
     source: str
     keys: Sequence[str]
@@ -49,7 +50,8 @@ class Changes:
     others: Sequence[str] = ()
 
     def query(self, table: str) -> str:
-        """Returns the query of the rows that are left of the changes in a table: of those with equal sequences, any."""
+        """Returns the query of the newest row of each key among the changes in a table. Of changes with equal
+        sequences, any is taken."""
         wanted = ", ".join(self.columns or ()) or f"* EXCEPT ({', '.join([_RANK, *self.others])})"
         kept = "" if self.deletes is None else f" AND NOT COALESCE({self.deletes}, FALSE)"
         return (

@@ -1,9 +1,9 @@
-"""``Location``: a text that says where the rows of a source are, such as ``parquet:FOLDER``.
+"""``Location``: where the rows of a source are, as a text such as ``parquet:FOLDER``.
 
-- ``delta:FOLDER`` or ``delta:s3://...``, ``iceberg:CATALOG.NAMESPACE.TABLE``: tables that keep their versions
+- ``delta:FOLDER`` or ``delta:s3://...``, ``iceberg:CATALOG.NAMESPACE.TABLE``: tables that keep versions
 - ``parquet:FOLDER``, ``orc:FOLDER``: all files of a folder
 - ``csv:FOLDER?columns=a STRING, b BIGINT``, ``json:FOLDER?columns=...``: files of text, which have no types
-- ``jdbc:URL TABLE``, ``jdbc:URL TABLE?key=a,b``: a table of a database; no two of its rows share the columns of the key
+- ``jdbc:URL TABLE``, ``jdbc:URL TABLE?key=a,b``: a table of a database, with a unique key
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Location:
-    """The kind of a source and where it is, and what stands behind ``?columns=`` and ``?key=``."""
+    """The kind of a source, its place, and the values of ``?columns=`` and ``?key=``."""
 
     kind: str
     where: str
@@ -35,8 +35,8 @@ class Location:
 
     @classmethod
     def of(cls, name: str, text: str) -> Location | None:
-        """Returns the location of the source ``name``; None if the text has no kind. Raises ProjectError for files of
-        text whose columns are not declared."""
+        """Returns the location of the source ``name``; None if the text has no kind. Raises ProjectError for text files
+        whose columns are not declared."""
         kind, _, where = text.partition(":")
         if kind not in KINDS or not where:
             return None
@@ -51,15 +51,15 @@ class Location:
 
     @property
     def text(self) -> str:
-        """Returns the text that says all this."""
+        """Returns the location as a text."""
         options = [
             f"?{name}={said}" for name, said in (("columns", self.columns), ("key", self.key)) if said is not None
         ]
         return f"{self.kind}:{self.where}{''.join(options)}"
 
     def table(self, name: str) -> Table | None:
-        """Returns the relation whose columns the text declares; None if it declares none. Raises ProjectError for
-        columns that are none."""
+        """Returns the relation with the declared columns; None if no columns are declared. Raises ProjectError for
+        columns that cannot be read."""
         if self.columns is None:
             return None
         try:
@@ -70,6 +70,6 @@ class Location:
             ) from None
 
     def within(self, folder: Path) -> Location:
-        """Returns the location with a path that begins at a folder, where it is one of files without a scheme."""
+        """Returns the location with a path relative to a folder, if it is a path of files without a scheme."""
         local = self.kind in (DELTA, *FILES) and "://" not in self.where
         return replace(self, where=str(folder / self.where)) if local else self

@@ -17,7 +17,7 @@ _UNKNOWN = re.compile(r"unknown table (?P<name>\w+)")
 
 @dataclass(frozen=True)
 class Ordered:
-    """A view behind those that it reads. ``digest``: of its query, and of the views that it reads."""
+    """A view, ordered after the views that it reads. ``digest``: of its query, and of the views that it reads."""
 
     name: str
     query: str
@@ -25,13 +25,13 @@ class Ordered:
 
 
 def in_order(definitions: list[Defined], schema: Schema) -> list[Ordered]:
-    """Returns the views so that each is behind those that it reads. Raises PlanError for one that cannot be maintained
-    over these tables, and for views that read one another in a ring."""
+    """Returns the views in an order in which each view follows those that it reads. Raises PlanError for a view that
+    cannot be maintained over these tables, and for a cycle of views."""
     return _Order(definitions, schema).run()
 
 
 def digest_of(value: object) -> str:
-    """Returns a digest of what a value shows."""
+    """Returns a digest of the representation of a value."""
     return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
@@ -66,8 +66,8 @@ class _Order:
         self._found[one.name] = Ordered(one.name, one.query, digest)
 
     def _missed(self, one: Defined, error: PlanError) -> Defined:
-        """Returns the view that a query reads and that is not there yet. Raises what to do about the error if it is of
-        another kind."""
+        """Returns the view that a query reads and that was not added yet. Raises PlanError if the error has another
+        cause."""
         missing = _UNKNOWN.fullmatch(error.message)
         name = "" if missing is None else missing["name"].lower()
         if name == one.name.lower() or (name in self._definitions and self._definitions[name].name not in self._found):

@@ -1,4 +1,4 @@
-"""``Report``: what a run of a project did."""
+"""``Report``: the result of a run of a project."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Report:
-    """What a run did: its version, its seconds, the changes of each source with how they were found, and of each view
-    how many rows were inserted and deleted."""
+    """The result of a run: its version, its seconds, the number of changes of each source and how they were found, and
+    the numbers of rows inserted into and deleted from each view."""
 
     version: int = 0
     read: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -25,5 +25,5 @@ class Report:
         yield f"version {self.version} in {self.seconds:.1f} s"
 
     def _beside(self, view: str) -> str:
-        """Returns what else is to be said of a view."""
+        """Returns further words about a view."""
         return ""

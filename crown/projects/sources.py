@@ -1,4 +1,4 @@
-"""Sources of a project that this process reads: folders of files, and tables that keep their versions."""
+"""Sources of a project that this process reads: folders of files, and tables that keep versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from plans.schema import Column, Table
 from plans.types import type_of_arrow
 
 _GROUP = "crown.versions"
-"""The entry points of tables that keep their versions, by kind."""
+"""The entry points of the readers of tables that keep versions, by kind."""
 
 
 class Rows(Protocol):
@@ -34,20 +34,20 @@ class Rows(Protocol):
         ...
 
     def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
-        """Returns what has changed since ``position``, a JSON value; ``known`` returns the rows that the state has."""
+        """Returns the changes since ``position``, a JSON value. ``known`` returns the rows that the state has."""
         ...
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source. ``static``: it is read once, and again when told; ``stream``: rows that it has had stay."""
+    """A source. ``static``: it is read once, and again on request; ``stream``: its rows are only inserted."""
 
     rows: Rows
     static: bool
     stream: bool
 
     def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
-        """Returns what has changed since ``position``. Raises ProjectError for a stream of which rows were deleted."""
+        """Returns the changes since ``position``. Raises ProjectError if rows of a stream were deleted."""
         if not self.stream:
             return self.rows.changes(position, known)
         if isinstance(self.rows, Folder):
@@ -62,7 +62,7 @@ class Source:
 
 
 def source(name: str, location: Location, static: bool, stream: bool) -> Source:
-    """Returns the source at a location. Raises ProjectError for a kind that only Spark reads, and for files without
+    """Returns the source at a location. Raises ProjectError for a kind that only Spark can read, and for files without
     columns."""
     if location.kind in VERSIONS:
         return Source(_Versioned(name, location), static, stream)
@@ -92,8 +92,7 @@ class _Versioned:
 
 
 class Folder:
-    """A folder of files of one format, or one file. A position has the files whose rows were read, with their
-    stamps."""
+    """A folder of files of one format, or one file. A position has the files that were read, with their stamps."""
 
     def __init__(self, name: str, location: Location) -> None:
         self._name = name
@@ -102,7 +101,8 @@ class Folder:
         self.table = location.table(name) or self._columns()
 
     def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
-        """Returns the rows of new files where files were only added, and else those of all, compared."""
+        """Returns the rows of new files if files were only added. Otherwise compares the rows of all files with the
+        state."""
         files = self._files()
         at = {name: list(found) for name, found in files.items()}
         if position is not None and all(at.get(name) == before for name, before in position.items()):
@@ -110,7 +110,7 @@ class Folder:
         return compared(self._rows(files), self.table, at, known)
 
     def appended(self, position: Any) -> Changed:
-        """Returns the rows of files whose names are new."""
+        """Returns the rows of files with new names."""
         before = position or {}
         at = {**{name: list(found) for name, found in self._files().items()}, **before}
         return self._read(at.keys() - before.keys(), at)
@@ -120,7 +120,7 @@ class Folder:
         return Changed(with_weights(self._rows(names), 1), position, how)
 
     def _files(self) -> dict[str, Stamp]:
-        """Returns the stamps of the data files by their names: of all but those that begin with a dot or ``_``."""
+        """Returns the stamps of the data files by name. Files whose names begin with a dot or ``_`` are ignored."""
         try:
             inside = sorted(self._path.iterdir()) if self._path.is_dir() else [self._path]
             found = {file.name: stamp(file) for file in inside if file.name[0] not in "._" and not file.is_dir()}
@@ -137,7 +137,7 @@ class Folder:
         return pa.concat_tables(parts) if parts else nothing(self.table)
 
     def _of(self, file: Path) -> pa.Table:
-        """Returns the rows of a file. A column that it does not have is NULL, except in CSV."""
+        """Returns the rows of a file. A missing column is NULL, except in CSV."""
         wanted, found = schema_of(self.table), RowsFile(file).rows(self.table)
         columns = []
         for field in wanted:
@@ -162,7 +162,7 @@ class Folder:
             ) from None
 
     def _columns(self) -> Table:
-        """Returns the relation with the columns of the first file that have a type."""
+        """Returns the relation with those columns of the first file that have a supported type."""
         files = self._files()
         if not files:
             raise ProjectError(

@@ -14,8 +14,8 @@ from crown.projects.locations import FORMS, Location
 
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 AUTO, INCREMENTAL, STRICT, FULL = POLICIES = ("auto", "incremental", "incremental_strict", "full")
-"""Refresh policies. Spark computes a view anew in every run: if the view cannot be maintained; not at all, such a view
-is an error; not at all, and a source whose history is gone is an error, too; always."""
+"""Refresh policies. AUTO: Spark recomputes a view in every run if it cannot be maintained. INCREMENTAL: such a view is
+an error. STRICT: a source whose history was removed is an error, too. FULL: Spark recomputes every view."""
 SQL, PYTHON = ".sql", ".py"
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
 _OURS = "crown."
@@ -25,17 +25,17 @@ _KEEP, _STATIC = f"{_OURS}keep", f"{_OURS}static"
 Stamp = tuple[int, int]
 """Size and time of a file."""
 Stamps = dict[str, Stamp | None]
-"""Stamps of files by their paths; None of one that is gone."""
+"""Stamps of files by path; None for a file that does not exist."""
 
 
 def is_project(path: Path) -> bool:
-    """Returns True for a specification, and for a folder that has one."""
+    """Returns True for a specification file, and for a folder with one."""
     return path.name in SPECIFICATIONS or any((path / name).is_file() for name in SPECIFICATIONS)
 
 
 @dataclass
 class Specification:
-    """What a specification says: where the state is, which files define views, and the configuration."""
+    """The contents of a specification: the folder of the state, the files that define views, and the configuration."""
 
     name: str
     file: Path
@@ -48,7 +48,7 @@ class Specification:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Returns what a specification file says, or that of the folder that has one. Definitions are not read."""
+        """Returns the contents of a specification file, given as the file or its folder. Definitions are not read."""
         file = path
         if path.is_dir():
             found = [path / name for name in SPECIFICATIONS if (path / name).is_file()]
@@ -78,7 +78,7 @@ class Specification:
 
     @property
     def sources(self) -> dict[str, Location]:
-        """Returns the sources that the configuration names: ``crown.source.NAME: delta:FOLDER`` and the like."""
+        """Returns the sources of the configuration, in lines such as ``crown.source.NAME: delta:FOLDER``."""
         found = {}
         for key, value in self.configuration.items():
             if key.startswith(SOURCE):
@@ -93,8 +93,8 @@ class Specification:
 
     @property
     def static(self) -> frozenset[str]:
-        """Returns the sources that are read once, and again when told, in lower case: ``crown.static: NAME NAME``.
-        Raises ProjectError for one that is not named as a source."""
+        """Returns the static sources in lower case, which are read once, and again on request: ``crown.static: NAME
+        NAME``. Raises ProjectError for a name that is not a source."""
         given = self.configuration.get(_STATIC, "").split()
         known = {name.lower() for name in self.sources}
         for name in given:
@@ -104,7 +104,7 @@ class Specification:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Returns what of the configuration is for Spark."""
+        """Returns the part of the configuration that is for Spark."""
         return {key: value for key, value in self.configuration.items() if not key.startswith(_OURS)}
 
     @property
@@ -116,7 +116,7 @@ class Specification:
         return int(given)
 
     def of_views(self, prefix: str, views: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yields what the configuration says of the views that there are: ``PREFIX.VIEW: VALUE``."""
+        """Yields the values that the configuration has for existing views: ``PREFIX.VIEW: VALUE``."""
         known = {view.lower() for view in views}
         for key, value in self.configuration.items():
             view = key.removeprefix(prefix)
@@ -127,14 +127,14 @@ class Specification:
                 yield view, value
 
     def is_current(self) -> bool:
-        """Returns True while the specification and the definitions are as they were when they were read."""
+        """Returns True while the files of the specification and the definitions are as they were when read."""
         return self._defined == self._stamps()
 
     def _stamps(self) -> Stamps:
         return {str(file): stamp(file) for file in (self.file, *self.files())}
 
     def files(self) -> Iterator[Path]:
-        """Yields the files of definitions. Raises ProjectError for one that is neither SQL nor Python."""
+        """Yields the files of definitions. Raises ProjectError for a file that is neither SQL nor Python."""
         for include in self.includes:
             pattern = f"{include}/*" if include.endswith("/**") else include
             found = sorted(p for p in self.folder.glob(pattern) if p.is_file() and "__pycache__" not in p.parts)
@@ -145,7 +145,7 @@ class Specification:
 
 
 def stamp(file: str | Path) -> Stamp | None:
-    """Returns size and time of a file; None if it is gone."""
+    """Returns the size and time of a file; None if it does not exist."""
     try:
         found = os.stat(file)
     except OSError:
