@@ -1,7 +1,8 @@
 """Delivers the rows of a pipeline's views: each version exactly once to every sink of a view.
 
-A view has a Delta table in the folder ``tables`` of the pipeline, unless it is temporary, and the places that it is
-given beside that. A place has its own first version: it begins with all rows of the view, and goes on with its changes.
+A view has a Delta table in the folder ``tables`` of the pipeline, unless it is temporary, and the further places that
+were given for it. Each place has a first version, at which it receives all rows of the view. Later it receives the
+changes.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from spark_jobs.tables.results.merge import DeltaResult
 from spark_jobs.tables.results.net import net_of
 
 Function = Callable[[DataFrame, int], None]
-"""A function that takes the changes of a view, with ``_weight``, and their version."""
+"""A function that receives the changes of a view, with ``_weight``, and their version."""
 Since = Mapping[str, Mapping[str, int]]
 """By view and place, the version with which the place has begun."""
 OWN = "table"
 """The place that is the view's own table."""
 _WRITERS = 4
-"""So many places are written at a time."""
+"""The number of places that are written at a time."""
 
 
 class Delivery:
@@ -50,7 +51,8 @@ class Delivery:
         self._places: dict[str, dict[str, Place | Function]] = {}
 
     def add(self, view: str, into: str | Function | Sequence[str | Function]) -> None:
-        """Gives a view further places. Raises SourceError for what is none, or has another view's rows."""
+        """Gives a view further places. Raises SourceError for a place that is not valid, or that has another view's
+        rows."""
         given = [into] if isinstance(into, str) or callable(into) else into
         if not isinstance(given, (list, tuple)):
             raise SourceError(f"view {view}: into={into!r:.100}: give a place, a function, or a list of them")
@@ -67,16 +69,16 @@ class Delivery:
             mine[_called(place)] = place
 
     def follow(self, other: Delivery) -> None:
-        """Goes on with the places of another delivery of the same pipeline."""
+        """Takes over the places of another delivery of the same pipeline."""
         self._places = other._places
 
     def since(
         self, analysis: Analysis, note: Mapping[str, Any], version: int, changing: Collection[str]
     ) -> dict[str, dict[str, int]]:
-        """Returns for each view that has places with which version each of them begins, if the next one is ``version``.
+        """Returns for each view with places the first version of each place, if the next version is ``version``.
 
-        ``changing``: views that are another one soon, and keep their places until then.
-        Raises SourceError if a changed view has a place with rows of the old one that cannot be taken away.
+        ``changing``: views that are about to be replaced, and keep their places until then. Raises SourceError if a
+        changed view has a place with rows of the old view that cannot be deleted.
         """
         found: dict[str, dict[str, int]] = {}
         for view in analysis.views:
@@ -99,7 +101,7 @@ class Delivery:
         return found
 
     def demand_keys(self, database: Database, since: Since) -> None:
-        """Raises SourceError for a place that must know a key of its view, and does not."""
+        """Raises SourceError for a place that needs a key of its view if none is known."""
         for name, begun in since.items():
             for called, place in self._places.get(name.lower(), {}).items():
                 if called in begun and isinstance(place, Place) and place.needs_key:
@@ -112,10 +114,11 @@ class Delivery:
     def deliver(
         self, database: Database, note: Mapping[str, Any], deltas: list[dict[str, pa.Table]], aside: bool = False
     ) -> dict[str, tuple[int, int]]:
-        """Brings every place to the version of ``note``, once; returns how many rows of each view were inserted and
-        deleted. A place that is given up since is left as it is.
+        """Brings every place to the version of ``note``, once. Returns the numbers of rows that were inserted into and
+        deleted from each view. A place that was removed since is not written.
 
-        ``aside``: the views' own tables are filled aside; the next version that is not takes their places.
+        ``aside``: the views' own tables are filled in a second folder. The next version without ``aside`` replaces the
+        current tables by them.
         """
         with ThreadPoolExecutor(_WRITERS) as pool:
             written = {
@@ -132,7 +135,8 @@ class Delivery:
         return changed
 
     def forget(self, note: Mapping[str, Any], filling: Mapping[str, Any]) -> None:
-        """Deletes the tables of all views but those of a version, and those that are filled aside."""
+        """Deletes the tables of all views except those of a version, and those that are being filled in a second
+        folder."""
         kept = {
             *(self._folder / name for name, places in note["since"].items() if OWN in places),
             *(self._aside(filling, name) for name in filling["since"]),
@@ -142,11 +146,11 @@ class Delivery:
                 shutil.rmtree(folder)
 
     def _aside(self, note: Mapping[str, Any], name: str) -> Path:
-        """Returns where the own table of a view is filled, that of one definition and one first version."""
+        """Returns the folder in which the own table of a view is filled, for one definition and one first version."""
         return self._filling / f"{name}-{note['since'][name][OWN]}-{note['views'].get(name)}"
 
     def _replace(self, name: str, filled: Path) -> None:
-        """Puts a table that was filled in place of the one that the view has had."""
+        """Replaces the table of a view by a table that was filled in a second folder."""
         own, old = self._folder / name, self._filling / f"{name}-old"
         self._folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(old, ignore_errors=True)
@@ -207,7 +211,7 @@ def _table(place: Place | Function) -> str:
 
 
 def _keys(table: Table) -> list[str] | None:
-    """Returns columns that no two rows of a view share; None if rows may repeat."""
+    """Returns a unique key of the rows of a view; None if rows may repeat."""
     return list(table.key) or ([column.name for column in table.columns] if table.distinct else None)
 
 

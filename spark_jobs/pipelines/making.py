@@ -54,7 +54,7 @@ class Maker:
         return bool(self._background.names)
 
     def end(self) -> None:
-        """Gives up the views that are computed in the background."""
+        """Stops the computation of views in the background."""
         self._background.end()
 
     # From changes

@@ -1,10 +1,10 @@
 """``Pipeline``: many views over many tables, kept up to date by one durable state.
 
-    sources -> what changed -> one database (``crown.open_database``) -> the deltas of each view -> its table
+    sources -> changes -> one database (``crown.open_database``) -> the deltas of each view -> its table
 
-A *version* of a pipeline is a run that changed something. It stands when it is in the log of the database. Then the
-deltas go into the tables of the views, each in a transaction that names the version. A run that dies in between is
-finished by the next one: it has the deltas again from the log, and a table takes a version once.
+A *version* of a pipeline is a run that changed something. It is committed when it is in the log of the database. Then
+the deltas are written to the tables of the views, each in a transaction that names the version. If a run dies in
+between, the next run finishes it: it reads the deltas again from the log, and a table accepts a version once.
 """
 
 from __future__ import annotations
@@ -96,12 +96,12 @@ class Pipeline:
         return made
 
     def source(self, name: str, table: str | DataFrame | Callable[[], DataFrame], *, static: bool = False) -> None:
-        """Names a source: a text that says where its table is, a DataFrame, or a function that returns a batch one.
+        """Declares a source: a text that names its table, a batch DataFrame, or a function that returns one.
 
-        A streaming DataFrame has the rows that it has ever had, and each run reads on to its present end.
+        A streaming DataFrame has all rows that it has ever delivered, and each run reads it up to its current end.
         ``"delta:s3://lake/orders"`` and ``"iceberg:catalog.shop.orders"`` are read by their versions (packages
-        ``deltalake``, ``pyiceberg``); ``"parquet:folder"`` and ``"orc:folder"`` from new files, where files were only
-        added; ``"jdbc:URL TABLE"`` and ``"jdbc:URL TABLE?key=a,b"`` whole. Any other text is a table of Spark's
+        ``deltalake``, ``pyiceberg``); ``"parquet:folder"`` and ``"orc:folder"`` from new files, if files were only
+        added; ``"jdbc:URL TABLE"`` and ``"jdbc:URL TABLE?key=a,b"`` in full. Any other text is a table of Spark's
         catalog. Tables that Spark finds by the names in the queries need no declaration.
 
         ``static``: the source is read once, and again by ``refresh(sources=[name])`` and ``full_refresh``.
@@ -130,10 +130,11 @@ class Pipeline:
         """Declares a view of sources and other views.
 
         Its rows are in a Delta table in the folder ``tables`` of the pipeline, unless it is ``temporary``. ``into``:
-        where else they go, a place or a list of them. A place is one that ``crown.spark.to_table`` knows, such as
-        ``"postgresql://user@host/database?table=totals"`` or ``"kafka://host:9092/totals?key=shop"``, or a function of
-        a DataFrame and a version. The function is given the changes with ``_weight``, at first all rows, and after a
-        crash the same version again. ``refresh``: the policy of this view, as ``crown.spark.pipeline`` has it for all.
+        further places to which its rows are written, as one place or a list. A place is one that
+        ``crown.spark.to_table`` accepts, such as ``"postgresql://user@host/database?table=totals"`` or
+        ``"kafka://host:9092/totals?key=shop"``, or a function of a DataFrame and a version. The function receives the
+        changes with ``_weight``, at first all rows, and after a crash the same version again. ``refresh``: the policy
+        of this view, as in ``crown.spark.pipeline``.
         """
         made = Definition(name, query, temporary, f"view {name}", refresh)
         if any(known.name.lower() == name.lower() for known in self._definitions):
@@ -145,8 +146,8 @@ class Pipeline:
     # ------------------------------------------------------------------------------------------------------------------
 
     def plan(self) -> list[Step]:
-        """Returns how each view would be kept, in the order in which they are. Nothing is written or read but
-        schemas. Like a run, it starts no Spark for definitions that a run has analyzed."""
+        """Returns how each view would be updated, in the order in which they are updated. Nothing is written, and only
+        schemas are read. Like a run, it does not start Spark for definitions that a run has analyzed."""
         analysis = self._current()
         return [
             Step(v.definition.name, INCREMENTAL if v.refused is None else FULL, v.refused or "", v.reads)
@@ -154,27 +155,28 @@ class Pipeline:
         ]
 
     def groups(self, cells: int) -> Groups:
-        """Returns how the views would be cut into so many cells, and how many rows a host with a cell of each group
-        would get. Rows are those that all runs have read; before the first run, each source counts as one row."""
+        """Returns how the views would be cut into that many cells, and how many rows a host with a cell of each group
+        would get. The rows are those that all runs have read; before the first run, each source counts as one row."""
         analysis = self._analysis()
         rates = rows_so_far(vitals(self._path))
         program = maintained(analysis, self._tables(analysis))
         return groups_of(program, number_of(cells, "cells", 2), rates if any(rates.values()) else None)
 
     def status(self, *, verify: bool = False) -> Vitals:
-        """Returns how the pipeline is doing; an empty mapping before the first run. Nothing is locked, and a process
-        that watches goes on.
+        """Returns the health of the pipeline; an empty mapping before the first run. Nothing is locked, so a process
+        that watches the pipeline continues.
 
-        - ``version``, ``bytes`` of the state, and ``history``: the versions that ``restore`` takes
-        - ``process``: which has the state open; 0 if none has
+        - ``version``, ``bytes`` of the state, and ``history``: the versions that ``restore`` accepts
+        - ``process``: the process that has the state open; 0 if none has
         - ``runs``: how many ``succeeded`` and ``failed``
-        - ``success``: of the newest that did, the time ``at`` which it ended, its ``seconds``, and those of its
-          ``phases``; ``error``: of the newest that failed, when that was and what was ``said``. None if there is none
-        - ``sources``: for each ``rows`` and how they were found in the newest run, the time ``at`` which all that it
-          had was read, and of a Delta table how far that is ``behind``
-        - ``views``: for each that has a place its ``rows``, how many the newest run ``inserted`` and ``deleted``, and
-          how many changes of what it reads it ``read``
-        - ``damaged``, with ``verify``: a sentence for each damaged file of the state, which is read whole for that
+        - ``success``: of the newest successful run, the time ``at`` which it ended, its ``seconds``, and those of its
+          ``phases``; ``error``: of the newest failed run, its time and its message ``said``. None if there is no such
+          run
+        - ``sources``: for each, the number of ``rows`` in the newest run and how they were found, the time ``at`` which
+          all of its data had been read, and for a Delta table how far the pipeline is ``behind``
+        - ``views``: for each view with a place, its ``rows``, how many rows the newest run ``inserted`` and
+          ``deleted``, and how many changes of its inputs it ``read``
+        - ``damaged``, with ``verify``: a sentence for each damaged file of the state, which is read in full
         """
         return status(self._path, flag_of(verify, "verify"))
 
@@ -183,48 +185,48 @@ class Pipeline:
         return "".join(f"{line}\n" for line in prometheus(vitals(self._path)))
 
     def instrument(self, provider: Any = None) -> None:
-        """Has OpenTelemetry export the numbers of ``metrics``, under the same names without ``_total``.
+        """Exports the numbers of ``metrics`` by OpenTelemetry, under the same names without ``_total``.
 
-        ``provider``: a MeterProvider; None for the global one. It reads them when it exports, also while another
-        process runs the pipeline. Raises CrownError for what is no provider.
+        ``provider``: a MeterProvider; None for the global one. It reads the numbers when it exports, also while another
+        process runs the pipeline. Raises CrownError if ``provider`` is not a provider.
         """
         instrumented(provider, METRICS, lambda: dict(samples(vitals(self._path))))
 
     def refresh(self, *views: str, sources: Collection[str] = ()) -> Report:
-        """Runs for these views: reads the sources that they need, and no others. ``sources``: are read, too, also
-        static ones, and views that Spark computes from them are computed.
+        """Runs for these views: reads only the sources that they need. ``sources`` are read, too, even if they are
+        static, and views that Spark computes from them are computed.
 
         Other views that read these sources are updated, too. Views that Spark computes, and that these do not read,
-        keep their rows until the next run. Raises SourceError if there is no such view or source, and what ``run``
-        raises.
+        keep their rows until the next run. Raises SourceError if there is no such view or source, and the errors of
+        ``run``.
         """
         if isinstance(sources, str) or not (views or sources):
             raise SourceError("refresh takes the names of views, and sources= a list of names; run refreshes all")
         return self._run(only=views, sources=sources)
 
     def drop(self, *views: str) -> Report:
-        """Drops views whose definitions were deleted, with their own tables; other places keep their rows. No source is
+        """Drops views whose definitions were deleted, with their own tables. Other places keep their rows. No source is
         read.
 
-        Raises SourceError for a view that is still defined or is not in the state, and PlanError for one that another
-        one reads.
+        Raises SourceError for a view that is still defined or is not in the state, and PlanError for a view that
+        another view reads.
         """
         return self._maker.drop(views, self._definitions)
 
     def full_refresh(self, *views: str) -> Report:
-        """Forgets the state and the tables of the views, and computes everything again.
+        """Deletes the state and the tables of the views, and computes everything again.
 
-        ``views``: forgets these views and those that read them, and computes them again from the rows in the state; the
-        others go on. Raises SourceError if there is no such view.
+        ``views``: computes only these views and those that read them, from the rows in the state; the other views do
+        not change. Raises SourceError if there is no such view.
         """
         return self._run(anew=views, fresh=not views)
 
     def restore(self, version: int) -> Report:
         """Makes a new version with the rows that sources, views and tables had after an earlier one.
 
-        The definitions stay as they are. The next run reads the sources from where that version had read them, so fix
-        them first. ``status()["history"]`` has the versions that can be restored; ``keep`` makes it longer. Raises
-        SourceError for any other, and CrownError for what is no number. O(state).
+        The definitions do not change. The next run reads the sources from the position of that version, so fix them
+        first. ``status()["history"]`` has the versions that can be restored; a larger ``keep`` keeps more. Raises
+        SourceError for any other version, and CrownError for a value that is not a number. O(state).
         """
         return self._maker.restore(number_of(version, "version", 0))
 
@@ -232,9 +234,9 @@ class Pipeline:
     # ------------------------------------------------------------------------------------------------------------------
 
     def run(self) -> Report:
-        """Reads what has changed in the sources, and brings every view and its table up to date.
+        """Reads the changes of the sources, and brings every view and its table up to date.
 
-        Raises SourceError for a source or a view that cannot be used; nothing has changed then.
+        Raises SourceError for a source or a view that cannot be used. Then nothing has changed.
         """
         return self._run()
 
@@ -249,12 +251,12 @@ class Pipeline:
             return next(rounds)
 
     def watch(self, every: float = 10.0) -> Generator[Report]:
-        """Runs again and again, ``every`` so many seconds, and yields what each run did.
+        """Runs repeatedly, every ``every`` seconds, and yields a report of each run.
 
-        The state stays open in between, so a run costs what has changed in the sources, and not what the state is.
-        Views that were added or changed since the last run are computed beside the others, which go on, if none was
-        dropped. Raises what ``run`` raises, and SourceError for an ``every`` that is no time. Close
-        the iterator to let go of the state.
+        The state stays open in between, so the cost of a run depends on the changes of the sources, not on the size of
+        the state. If no view was dropped, views that were added or changed since the last run are computed in the
+        background, while the other views continue. Raises the errors of ``run``, and SourceError for an ``every`` that
+        is not a time. Close the iterator to close the state.
         """
         if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < math.inf:
             raise SourceError(f"every must be a number of seconds of 0 or more, not {every!r:.100}")
@@ -268,8 +270,8 @@ class Pipeline:
         fresh: bool = False,
         sources: Collection[str] = (),
     ) -> Generator[Report]:
-        """Runs again and again, or once (None), for all views, or ``only`` some and some ``sources``. The first run
-        computes the views ``anew`` again, or all of them from a ``fresh`` state."""
+        """Runs repeatedly, or once (None), for all views, or ``only`` some views and some ``sources``. The first run
+        recomputes the views ``anew``, or all views from a ``fresh`` state."""
         with ExitStack() as alone:
             with self._record.failures():
                 begun, report = time.monotonic(), Report()
@@ -307,19 +309,19 @@ class Pipeline:
                     self._state.rebuild(schema)
 
     def follow(self, other: Pipeline) -> None:
-        """Goes on with the definitions, sources and places of another pipeline of the same folder, which has analyzed
-        them: the next run of ``watch`` does not wait for that."""
+        """Takes over the definitions, sources and places of another pipeline of the same folder, which has analyzed
+        them, so the next run of ``watch`` does not wait for the analysis."""
         self._definitions, self._sources, self._texts = other._definitions, other._sources, other._texts
         self._delivery.follow(other._delivery)
         self._analyzed = other._analyzed
 
     def analyze(self) -> None:
-        """Analyzes the definitions now, in any thread, for the pipeline that is to ``follow`` this one."""
+        """Analyzes the definitions now, in any thread, for the pipeline that will ``follow`` this one."""
         with self._record.failures():
             self._analyzed = self._current()
 
     def _current(self) -> Analysis:
-        """Returns the analysis that the last run has written down if it holds, or a new one."""
+        """Returns the analysis that the last run has stored, if it is still valid, or a new one."""
         known, self._analyzed = self._analyzed, None
         if known is not None:
             return known.read_anew(self._session)
@@ -346,11 +348,11 @@ def pipeline(
 ) -> Pipeline:
     """Returns a pipeline whose state and tables are in the local folder ``path``; see ``Pipeline``.
 
-    ``refresh``: what is done about views without a policy of their own. ``"auto"`` has Spark compute views anew that
-    cannot be maintained; ``"incremental"`` refuses them; ``"incremental_strict"`` also refuses a source that keeps its
-    versions, and lacks those since it was last read; ``"full"`` has Spark compute all views anew in every run.
-    ``keep``: snapshots of the state that are kept before the newest, each as large as the state, and what came since:
-    ``restore`` goes back so far. ``verify``: the state is read whole when it is opened, and its checksums are compared.
-    Otherwise it is mapped into memory: a run reads what it touches.
+    ``refresh``: the policy of views that have none of their own. With ``"auto"``, Spark recomputes views that cannot be
+    maintained; ``"incremental"`` rejects such views; ``"incremental_strict"`` also rejects a source that keeps
+    versions, but not those since it was last read; with ``"full"``, Spark recomputes all views in every run. ``keep``:
+    the number of older snapshots of the state that are kept, each as large as the state, and the changes since them:
+    ``restore`` can go back that far. ``verify``: the whole state is read when it is opened, and its checksums are
+    compared. Otherwise it is mapped into memory, and a run reads only what it needs.
     """
     return Pipeline(spark, Path(path), refresh, keep, verify)

@@ -1,5 +1,5 @@
-"""``Reading``: a project that has changed is read and analyzed in a thread, while its pipeline goes on with what it
-was."""
+"""``Reading``: reads and analyzes a changed project in a thread, while its pipeline continues with the old
+definitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_jobs.pipelines.pipeline import Pipeline
 
 
 class Reading:
-    """Reads a project, and starts Spark if that has to be asked."""
+    """Reads a project, and starts Spark if it is needed for that."""
 
     def __init__(self, session: Session, project: Project, refresh: str) -> None:
         self._found: Pipeline | Exception | None = None
@@ -21,11 +21,12 @@ class Reading:
 
     @property
     def done(self) -> bool:
-        """Returns True when the project has been read, or cannot be."""
+        """Returns True when the project has been read, or reading it has failed."""
         return not self._thread.is_alive()
 
     def result(self) -> Pipeline:
-        """Returns the pipeline of the project, which is analyzed. Raises what has kept it from being read."""
+        """Returns the pipeline of the project, which is analyzed. Raises the error if reading the project has
+        failed."""
         self._thread.join()
         if not isinstance(self._found, Pipeline):
             raise self._found or RuntimeError("the thread has ended")

@@ -1,4 +1,4 @@
-"""Reports of a pipeline: how each view is kept, and what a run did."""
+"""Reports of a pipeline: how each view is updated, and the result of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plans.search.cells.groups import Groups
 
 @dataclass(frozen=True)
 class Step:
-    """How a view is kept: ``incremental``, or ``full`` with the reason; and what it reads."""
+    """How a view is updated: ``incremental``, or ``full`` with the reason; and what it reads."""
 
     name: str
     how: str
@@ -24,7 +24,7 @@ class Step:
 
 
 def group_lines(found: Groups) -> Iterator[str]:
-    """Yields lines for people: which views share cells, how their rows are sent there, and how many."""
+    """Yields lines for people: the views that share cells, how their rows are sent there, and how many."""
     for number, group in enumerate(found.groups, 1):
         merged = f"; merged by another operator: {', '.join(group.merged)}" if group.merged else ""
         cells = "one cell" if group.cells == 1 else f"{group.cells} cells"
@@ -51,16 +51,16 @@ def group_lines(found: Groups) -> Iterator[str]:
 
 
 def _count(rows: float) -> str:
-    """Returns a number of rows; that of a part of few rows is none of 0."""
+    """Returns a number of rows as text. A fraction of a row is not shown as 0."""
     return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
 
 
 @dataclass
 class Report(Basic):
-    """What a run did, and its seconds by phase.
+    """The result of a run, and its seconds by phase.
 
-    ``computed``: the seconds that Spark took for each view that it computes; ``begun``: views that begin anew with this
-    version, which have all of their rows in ``changed``.
+    ``computed``: the seconds that Spark took for each view that it computes; ``begun``: views that begin with this
+    version, so ``changed`` has all of their rows.
     """
 
     phases: dict[str, float] = field(default_factory=dict)

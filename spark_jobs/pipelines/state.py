@@ -1,4 +1,4 @@
-"""``PipelineState``: the folder in which a pipeline keeps its database, and up to which version its tables are."""
+"""``PipelineState``: the folder with the database of a pipeline, and the version that its tables have."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from plans.schema import Schema
 from spark_jobs.errors import CheckpointError
 
 _REPLAY = 256
-"""To replay a byte of the log takes about as long as to write so many bytes of a snapshot."""
+"""Replaying a byte of the log takes about as long as writing this number of bytes of a snapshot."""
 _RESTART = 8
-"""A process that watches leaves a log behind that is at most one so many-th of the state."""
+"""A process that watches leaves a log that is at most this fraction (1/n) of the state."""
 _LOOKS = 3
-"""So often is the log of a running pipeline read before its history counts as empty."""
+"""How often the log of a running pipeline is read before its history counts as empty."""
 
 
 class PipelineState:
@@ -47,7 +47,7 @@ class PipelineState:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Holds the pipeline: no other process runs, restores or refreshes it meanwhile.
+        """Locks the pipeline: no other process runs, restores or refreshes it meanwhile.
 
         The lock of the database is not enough: a full refresh deletes its folder, and another schema replaces it.
         """
@@ -115,7 +115,8 @@ class PipelineState:
             ) from None
 
     def rebuild(self, schema: Schema) -> None:
-        """Makes a database of other tables of this one: rows of a table whose columns are the same are taken over.
+        """Creates a database with other tables from this one. The rows of a table whose columns are the same are taken
+        over.
 
         Views are registered by the run that follows.
         """
@@ -137,7 +138,7 @@ class PipelineState:
 
     @contextmanager
     def opened(self, schema: Schema | None) -> Iterator[tuple[DurableDatabase, list[dict[str, pa.Table]]]]:
-        """Opens the database, and gives the deltas of the batches that are not in all tables."""
+        """Opens the database, and returns the deltas of the batches that are not in all tables."""
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             known = schema if self.current() is None else None
@@ -169,8 +170,7 @@ def versions(history: Iterable[tuple[int, Any]]) -> dict[int, tuple[int, Mapping
 
 
 def damage(pipeline: Path) -> list[str]:
-    """Returns what is wrong with the files of a pipeline's state, also while a process has its database open.
-    O(state)."""
+    """Returns the faults of the files of a pipeline's state, also while a process has its database open. O(state)."""
     folder = pipeline / "crown" / "state"
     identity = Identity.read(folder)
     return [] if identity is None else damaged(folder, identity.view)

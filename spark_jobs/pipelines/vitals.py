@@ -1,7 +1,8 @@
 """Health of a pipeline, read without locks and without Spark.
 
-Every run writes down what it did, in ``crown/vitals.json``, whether it came to its end or not. What the file says is
-what the newest runs knew; who has the state open, and how far tables with versions are ahead, is looked up.
+Every run records its result in ``crown/vitals.json``, whether it succeeded or not. The file shows the knowledge of the
+newest runs. The process that has the state open, and the number of unread versions of tables, are looked up when they
+are read.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from spark_jobs.pipelines.definitions.analysis import Analysis
 
 Vitals = Mapping[str, Any]
-"""What ``Record`` writes down, and ``process`` (0 if none has the state open); ``Pipeline.status`` describes it."""
+"""The fields that ``Record`` writes, and ``process`` (0 if no process has the state open); ``Pipeline.status``
+describes them."""
 
 
 _FILE = "vitals.json"
@@ -41,7 +43,7 @@ class Record:
         self._file = self._folder / _FILE
 
     def read(self) -> dict[str, Any]:
-        """Returns what was written down; {} before the first run. CheckpointError if the file is damaged."""
+        """Returns the record; {} before the first run. Raises CheckpointError if the file is damaged."""
         try:
             return dict(json.loads(self._file.read_bytes()))
         except FileNotFoundError:
@@ -51,7 +53,7 @@ class Record:
 
     @contextlib.contextmanager
     def failures(self) -> Iterator[None]:
-        """Writes down an error that ends a run."""
+        """Records an error that ends a run."""
         try:
             yield
         except Exception as error:
@@ -59,8 +61,8 @@ class Record:
             raise
 
     def ran(self, report: Report, analysis: Analysis | None, database: DurableDatabase) -> None:
-        """Writes down a run that has come to its end; ``analysis`` None: it has not read the sources, which may be
-        gone."""
+        """Records a run that succeeded. ``analysis`` None: the run has not read the sources, which may not exist any
+        more."""
         sources, reads = None, {name: tuple[str, ...]() for name in database.note["since"]}
         if analysis is not None:
             given = {name: source.given for name, source in analysis.sources.items()}
@@ -80,11 +82,11 @@ class Record:
         rows_of: Callable[[str], int],
         size: int,
     ) -> None:
-        """Writes down a run that has come to its end.
+        """Records a run that succeeded.
 
-        ``sources``: the tables with versions that they are, if they are such; None: it has not read them.
-        ``positions``: up to where each is read; ``views``: what each reads; ``rows_of`` counts the rows of a view, and
-        is asked only if the record does not tell; ``size``: bytes of the state.
+        ``sources``: their tables with versions, if they have any; None: the run has not read them. ``positions``: the
+        position up to which each was read; ``views``: what each reads; ``rows_of`` counts the rows of a view, and is
+        called only if the record does not have the number; ``size``: bytes of the state.
         """
         before, at = self.read(), time.time()
         follows = before.get("version") == report.version - 1
@@ -122,7 +124,7 @@ class Record:
         )
 
     def failed(self, error: Exception) -> None:
-        """Writes down a run that has failed; not if there is no state, because the first run was refused."""
+        """Records a run that has failed; not if there is no state, because the first run was rejected."""
         if not self._folder.exists():
             return
         with contextlib.suppress(CheckpointError, OSError):  # the run has an error to tell already
@@ -152,10 +154,10 @@ def is_pipeline(folder: Path) -> bool:
 
 
 def vitals(folder: Path) -> Vitals:
-    """Returns how the pipeline in a folder is doing; {} before its first run.
+    """Returns the health of the pipeline in a folder; {} before its first run.
 
-    A table of Delta or Iceberg that has versions that were not read yet says so: ``behind`` has their number, and for
-    how many seconds the oldest of them has waited. A table that cannot be read says nothing.
+    For a table of Delta or Iceberg with versions that were not read yet, ``behind`` has their number, and for how many
+    seconds the oldest of them has waited. A table that cannot be read has no such entry.
     """
     found = Record(folder).read()
     if not found:
@@ -172,7 +174,7 @@ def vitals(folder: Path) -> Vitals:
 def status(folder: Path, verify: bool = False) -> Vitals:
     """Returns ``vitals``, and in ``history`` the versions that can be restored. O(bytes of the log).
 
-    ``verify``: also in ``damaged`` what is wrong with the files of the state. O(state).
+    ``verify``: ``damaged`` has the faults of the files of the state. O(state).
     """
     found = vitals(folder)
     if not found:
@@ -183,7 +185,7 @@ def status(folder: Path, verify: bool = False) -> Vitals:
 
 
 def rows_so_far(found: Vitals) -> dict[str, int]:
-    """Returns by source and by view how many of its rows have come and gone in all runs."""
+    """Returns by source and by view the numbers of rows that were inserted and deleted in all runs."""
     views = found.get("views", {}).items()
     changed = {name: view["inserted_total"] + view["deleted_total"] for name, view in views}
     return {**changed, **{name: source["rows_total"] for name, source in found.get("sources", {}).items()}}

@@ -192,7 +192,7 @@ def _jvm(spark: SparkSession) -> Any:
 
 
 def _said(error: AnalysisException | ParseException) -> str:
-    """Returns what Spark says, as one line."""
+    """Returns Spark's message as one line."""
     lines = [line.strip() for line in str(error).splitlines()]
     message = " ".join(line for line in lines if line and not line.startswith(("==", "'", "+-", ":-")))
     return f"Spark refuses the query: {message}"

@@ -34,8 +34,8 @@ def register_functions(spark: SparkSession) -> None:
 
 
 def not_carried(name: str) -> PlanError | None:
-    """Returns the error for a query that calls a function which Spark cannot carry; None if it can, or if the function
-    is unknown.
+    """Returns the error for a query that calls a function which PySpark does not support; None if it does, or if the
+    function is unknown.
     """
     own = NAMED.get(name.upper())
     if own is None or "months" not in _gives(own):

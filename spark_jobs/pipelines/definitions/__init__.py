@@ -1,1 +1,1 @@
-"""Definitions of a pipeline: projects of Declarative Pipelines and dbt, and what Spark says of them."""
+"""Definitions of a pipeline: projects of Declarative Pipelines and dbt, and their analysis by Spark."""

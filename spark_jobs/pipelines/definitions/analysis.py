@@ -1,9 +1,9 @@
-"""Finds what the views of a pipeline read, and orders them by that.
+"""Finds what the views of a pipeline read, and orders the views accordingly.
 
-Every definition is analyzed by Spark in a session of its own, in which the views of the pipeline are temporary views
-without rows. What else Spark resolves there are the sources.
+Spark analyzes every definition in a session of its own, in which the views of the pipeline are temporary views without
+rows. All other tables that Spark resolves there are the sources.
 
-Analyzing many views takes seconds, so an analysis is written down and used again
+Analyzing many views takes seconds, so an analysis is stored and used again
 (``spark_jobs.pipelines.definitions.remembered``).
 """
 
@@ -44,10 +44,10 @@ _seen: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Analyzed:
-    """A view: its definition, its relation's columns, what it reads, and a digest of how Spark reads it.
+    """A view: its definition, its relation's columns, what it reads, and a digest of its query as Spark reads it.
 
-    ``reads``: names of sources and views; ``refused``: why it cannot be maintained, if so; ``relation``: its query over
-    a schema of what it reads, None if the analysis was read from a file.
+    ``reads``: names of sources and views; ``refused``: why it cannot be maintained, or None; ``relation``: its query
+    over a schema of what it reads, None if the analysis was read from a file.
     """
 
     definition: Definition
@@ -70,20 +70,21 @@ class Analysis:
     lasting: bool
 
     def at(self, digests: Mapping[str, str]) -> Analysis:
-        """Returns the analysis of a version that has views with these digests: one that is another view by now counts
-        as the one that it was."""
+        """Returns the analysis of a version that has views with these digests. A view whose definition has changed
+        since keeps the digest of that version."""
         known = (view for view in self.views if view.definition.name in digests)
         return replace(self, views=tuple(replace(view, digest=digests[view.definition.name]) for view in known))
 
     def read_anew(self, session: Session) -> Analysis:
-        """Returns the analysis with tables of the catalog that are read as they are from now on."""
+        """Returns the analysis in which tables of the catalog are read as they are from now on."""
         tables = {
             n: s if s.path is None else replace(s, read=CatalogTable(session, s.path)) for n, s in self.sources.items()
         }
         return replace(self, sources=tables)
 
     def with_readers(self, names: Collection[str]) -> frozenset[str]:
-        """Returns views of these names, and all that read them. SourceError if there is no such view."""
+        """Returns the views with these names, and all views that read them. Raises SourceError if there is no such
+        view."""
         found = self._known(names)
         for view in self.views:  # each behind what it reads
             if found.intersection(view.reads):
@@ -91,8 +92,9 @@ class Analysis:
         return frozenset(view.definition.name for view in self.views if view.definition.name.lower() in found)
 
     def with_read(self, names: Collection[str], sources: Collection[str] = ()) -> frozenset[str]:
-        """Returns views of these names, and all views and sources that they read, in lower case; and ``sources``, with
-        what Spark computes of them. SourceError if there is no such view or source."""
+        """Returns the views with these names, and all views and sources that they read, in lower case; also
+        ``sources``, and the views that Spark computes from them. Raises SourceError if there is no such view or source.
+        """
         strange = next((name for name in sources if str(name).lower() not in self.sources), None)
         if strange is not None:
             raise SourceError(f"there is no source called {strange}; there are: {', '.join(self.sources)}")
@@ -109,7 +111,7 @@ class Analysis:
         return frozenset(found)
 
     def reading(self, sources: Collection[str]) -> Analysis:
-        """Returns the analysis in which these sources are read, also where they are static."""
+        """Returns the analysis in which these sources are read, even if they are static."""
         selected = {name.lower() for name in sources}
         read = {
             name: replace(source, given=replace(source.given, static=False))
@@ -126,8 +128,8 @@ class Analysis:
         return {name.lower() for name in names}
 
     def allowed(self) -> Analysis:
-        """Returns the analysis itself. Raises PlanError for a view that cannot be maintained, and by its policy has to
-        be."""
+        """Returns the analysis itself. Raises PlanError for a view that cannot be maintained, although its policy
+        requires it."""
         for view in self.views:
             if view.refused is not None and view.definition.refresh in (INCREMENTAL, STRICT):
                 raise PlanError(
@@ -137,17 +139,17 @@ class Analysis:
         return self
 
     def strict(self, source: str) -> str | None:
-        """Returns a view that reads a source, and by its policy must not do so if the history of that is gone; None if
-        there is none."""
+        """Returns a view that reads a source and whose policy forbids that if the history of the source was removed;
+        None if there is none."""
         strict = (v.definition.name for v in self.views if v.definition.refresh == STRICT)
         return next((name for name in strict if source in self.with_read([name])), None)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A table that a pipeline reads: its relation, and its rows as they are now.
+    """A table that a pipeline reads: its relation, and its current rows.
 
-    ``path``: where it is in the catalog; ``given``: what the project says of it; one of both is None.
+    ``path``: where it is in the catalog; ``given``: its declaration in the project. One of them is None.
     """
 
     table: Table
@@ -161,7 +163,7 @@ class Source:
         return self.given is not None and self.given.static
 
     def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
-        """Returns what has changed since ``position``; see ``spark_jobs.pipelines.inputs.sources``."""
+        """Returns the changes since ``position``; see ``spark_jobs.pipelines.inputs.sources``."""
         if self.given is not None and self.given.versions is not None:
             return changes_of_versions(self.given.versions, self.table, position, known)
         folder = self.given.folder if self.given is not None else None
@@ -169,9 +171,9 @@ class Source:
 
 
 def analyzed(session: Session, definitions: list[Definition], given: Mapping[str, Given]) -> Analysis:
-    """Analyzes all views. ``given``: sources that the project names itself, by their names in lower case.
+    """Analyzes all views. ``given``: the sources that the project names, by their names in lower case.
 
-    Raises SourceError for a view that Spark refuses, that reads itself, or that reads a source without a name.
+    Raises SourceError for a view that Spark rejects, that reads itself, or that reads a source without a name.
     """
     return _Reader(session, definitions, given).run()
 
@@ -198,7 +200,7 @@ class _Reader:
         return Analysis(tuple(self._views.values()), dict(self._sources), self._lasting)
 
     def _view(self, name: str) -> None:
-        """Analyzes a view, and before it those that it reads."""
+        """Analyzes a view, after the views that it reads."""
         if name in self._views:
             return
         definition = self._definitions[name]
@@ -236,8 +238,8 @@ class _Reader:
         return self._views[name].table
 
     def _resolved(self, definition: Definition) -> tuple[DataFrame, list[Leaf]]:
-        """Returns the DataFrame of a definition, and the tables that it reads; views of the pipeline are analyzed
-        where they are missed, or shadowed by a table of that name."""
+        """Returns the DataFrame of a definition, and the tables that it reads. A view of the pipeline is analyzed first
+        if Spark does not find it, or if a table has its name."""
         while True:
             try:
                 query = definition.query
@@ -288,7 +290,7 @@ class _Reader:
 
 
 class CatalogTable:
-    """Reads a table of the catalog, as it is when it is read first."""
+    """Reads a table of the catalog, as of its first read."""
 
     def __init__(self, session: Session, path: str) -> None:
         self._path = path
@@ -308,8 +310,8 @@ class CatalogTable:
 
 
 def maintained(analysis: Analysis, tables: Schema) -> Program:
-    """Returns the program of the views that can be maintained, over the ``tables`` of the state; of an analysis that
-    was not read from a file."""
+    """Returns the program of the views that can be maintained, over the ``tables`` of the state. The analysis must not
+    have been read from a file."""
     program = empty(tables)
     for view in analysis.views:
         if view.refused is None and view.relation is not None:
@@ -319,7 +321,7 @@ def maintained(analysis: Analysis, tables: Schema) -> Program:
 
 @contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
-    """Makes a session the active one: that is what functions of a project ask for."""
+    """Makes a session the active one, which functions of a project ask for."""
     jvm: Any = spark.sparkContext._jvm
     sessions: Any = jvm.org.apache.spark.sql.SparkSession
     before = sessions.getActiveSession()
@@ -340,8 +342,8 @@ def _called(definition: Definition, query: Callable[[], DataFrame]) -> DataFrame
 
 
 def frame_of(spark: SparkSession, definition: Definition) -> DataFrame:
-    """Returns the DataFrame of a definition that reads no views, as a session has it. Raises SourceError if none is
-    made."""
+    """Returns the DataFrame of a definition that reads no views, in a session. Raises SourceError if the definition
+    returns no DataFrame."""
     query = definition.query
     try:
         with unlogged():
@@ -351,9 +353,10 @@ def frame_of(spark: SparkSession, definition: Definition) -> DataFrame:
 
 
 def _said(definition: Definition, error: Exception, known: Collection[str] = ()) -> str:
-    """Returns what Spark says of a definition as one sentence, with what to do about a table that is not there.
+    """Returns Spark's error about a definition as one sentence, with the remedy if a table does not exist.
 
-    ``known``: the views and sources that are there, in the session in which the definition is analyzed."""
+    ``known``: the views and sources that exist in the session in which the definition is analyzed.
+    """
     own = f"view {definition.name}"
     place = definition.place if definition.place == own else f"{definition.place}: {definition.name}"
     condition = getattr(error, "getCondition", lambda: None)()

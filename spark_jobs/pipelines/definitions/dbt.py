@@ -1,12 +1,12 @@
 """Reads a dbt project: the models that it has compiled, from its ``manifest.json``.
 
-Models that are materialized as ``materialized_view``, or that say ``crown: true`` in their ``meta``, are the views of
-the pipeline; ``crown: full`` or another policy is their refresh policy. Models that are views, and that these read, are
-its temporary views. Everything else that they read
-(tables, seeds, snapshots, sources) is read from the catalog, or from the table that its ``meta`` names.
+Models that are materialized as ``materialized_view``, or that have ``crown: true`` in their ``meta``, are the views of
+the pipeline; ``crown: full`` or another policy is their refresh policy. Models that are views and that these read are
+its temporary views. Everything else that they read (tables, seeds, snapshots, sources) is read from the catalog, or
+from the table that its ``meta`` names.
 
-A compiled query has the ``relation_name`` of each relation that it reads, as the manifest has it: by that text a view
-finds another one.
+A compiled query contains the ``relation_name`` of each relation that it reads, as it is in the manifest. This text
+identifies the view that is read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _KEPT, _META = "materialized_view", "crown"
 
 
 def manifest_of(path: Path) -> Path | None:
-    """Returns the manifest of a dbt project: of the file itself, its folder, or the folder with ``dbt_project.yml``;
-    None if the path is nothing of dbt's."""
+    """Returns the manifest of a dbt project, given as the file, its folder, or the folder with ``dbt_project.yml``;
+    None if the path is not one of these."""
     if path.name == MANIFEST:
         return path
     if (path / PROJECT).is_file():
@@ -37,7 +37,7 @@ def manifest_of(path: Path) -> Path | None:
 
 
 def project_of(manifest: Path) -> Project:
-    """Returns the project of a manifest. Its state and tables are in the folder ``crown`` beside ``target``.
+    """Returns the project of a manifest. Its state and tables are in the folder ``crown`` next to ``target``.
 
     Raises SourceError if the manifest cannot be read, has no view, or if a view was not compiled or is not SQL.
     """
@@ -95,7 +95,8 @@ def _meta(node: Mapping[str, Any]) -> Any:
 
 
 def _views(nodes: Mapping[str, Any]) -> list[str]:
-    """Returns the models that are maintained, and the views that they read: each behind what it reads."""
+    """Returns the models that are maintained, and the views that they read, in an order in which each model follows
+    what it reads."""
     found: dict[str, None] = {}
     models = {key: node for key, node in nodes.items() if node.get("resource_type") == "model"}
 
@@ -114,7 +115,8 @@ def _views(nodes: Mapping[str, Any]) -> list[str]:
 
 
 def _reads(nodes: Mapping[str, Any], key: str) -> Iterator[str]:
-    """Yields what a model reads. An ephemeral model stands in the query that reads it, so what it reads counts."""
+    """Yields what a model reads. The query of an ephemeral model is part of the query that reads it, so its inputs
+    count as well."""
     for read in (nodes[key].get("depends_on") or {}).get("nodes") or ():
         if read in nodes and _materialized(nodes[read]) == "ephemeral":
             yield from _reads(nodes, read)

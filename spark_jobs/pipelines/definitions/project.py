@@ -1,6 +1,6 @@
 """Reads a project of Spark's Declarative Pipelines: its specification, Python files and SQL files.
 
-The same folder that ``spark-pipelines run`` computes anew. Definitions register themselves with a registry of our own,
+It is the same folder that ``spark-pipelines run`` recomputes. Definitions register themselves with a registry of crown,
 so no pipeline server is needed.
 """
 
@@ -31,15 +31,15 @@ from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.sessions import Session, following
 
 Views = list[list[Any]]
-"""What a text defines: name, query, kind, and the line in which its statement begins."""
+"""The definition in a text: name, query, kind, and the line in which its statement begins."""
 Texts = dict[str, Views]
-"""What the SQL files of a project define, by their texts."""
+"""The definitions of the SQL files of a project, by text."""
 _VIEW, _TEMPORARY, _STREAM, _EMPTY, _FLOW = "view", "temporary", "stream", "streaming table", "flow"
 _CHANGES = "_changes"
-"""Behind the name of a table: the streaming table of the changes that an AUTO CDC flow applies to it."""
+"""Suffix of the name of a table: the streaming table of the changes that an AUTO CDC flow applies to the table."""
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _TEXTS = ("_expr", "_unparsed_identifier")
-"""Where an expression of Spark Connect has its text: one of SQL, and the name of a column."""
+"""The fields of an expression of Spark Connect that contain its text: SQL text, and the name of a column."""
 _modules: set[str] = set()
 """The modules of projects that this process has imported."""
 
@@ -64,8 +64,8 @@ class Definition:
 
 @dataclass
 class Project(Specification):
-    """What a specification says, and the views that its files define, and the flows of its streaming tables by their
-    names."""
+    """The contents of a specification, the views that its files define, and the flows of its streaming tables by
+    name."""
 
     definitions: list[Definition] = field(default_factory=list)
     streams: dict[str, list[Definition]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Project(Specification):
 
     @property
     def places(self) -> dict[str, list[str]]:
-        """Returns where else the rows of a view go, by its name: ``crown.into.VIEW: PLACE PLACE``."""
+        """Returns further places to which the rows of a view are written, by view: ``crown.into.VIEW: PLACE PLACE``."""
         return {
             view: [one if "://" in one else str(self.folder / one) for one in value.split()]
             for view, value in self._of_views(INTO)
@@ -90,14 +90,14 @@ class Project(Specification):
 
     @override
     def is_current(self) -> bool:
-        """Returns True while the files that ``load`` has read are as they were then: the specification, the
-        definitions, and the modules of the project that they import."""
+        """Returns True while the files that ``load`` has read have not changed: the specification, the definitions, and
+        the modules of the project that they import."""
         return super().is_current() and all(stamp(file) == at for file, at in self._imported.items())
 
     def load(self, session: Session, known: Texts) -> Texts:
         """Reads the definitions: imports the Python files and parses the SQL files of the project.
 
-        ``known``: texts that Spark has parsed before; returns those that there are.
+        ``known``: texts that Spark has parsed before. Returns the texts of the project.
         """
         found: Texts = {}
         from pyspark.pipelines.graph_element_registry import graph_element_registration_context
@@ -163,7 +163,7 @@ class Project(Specification):
             flows.append(Definition(name, does, False, place))
 
     def _apply_changes(self) -> None:
-        """Makes views of tables with AUTO CDC flows, and streaming tables of their changes."""
+        """Creates the views of tables with AUTO CDC flows, and streaming tables of their changes."""
         for table, (changes, place) in self._changes.items():
             del self.streams[table]
             source = changes.source
@@ -178,7 +178,7 @@ class Project(Specification):
 
 
 def _views(session: Session, text: str, file: Path) -> Views:
-    """Returns the views that a text defines. Raises SourceError for a statement that defines no view."""
+    """Returns the views that a text defines. Raises SourceError for a statement that does not define a view."""
     from plans.frontends.sql.text.statements import statements  # a text that is known needs no parser
 
     found = []
@@ -190,7 +190,7 @@ def _views(session: Session, text: str, file: Path) -> Views:
 
 
 def _parsed(spark: SparkSession, text: str, place: str) -> list[Any]:
-    """Returns name, query and kind of what a statement defines, as Spark reads it; nothing for a setting."""
+    """Returns name, query and kind of a definition, as Spark reads it; nothing for a setting."""
     parser: Any = spark._jsparkSession.sessionState().sqlParser()
     try:
         plan = parser.parsePlan(text)
@@ -268,7 +268,8 @@ def _registry(project: Project) -> Any:
 
 
 def sql_of(column: Any) -> str:
-    """Returns the SQL text of a Column that names a column, or was made of a text, by Spark or by Spark Connect."""
+    """Returns the SQL text of a Column that names a column, or was created from a text, by Spark or by Spark
+    Connect."""
     known = vars(column)  # any attribute of a Column is a field of it
     if "_jc" in known:
         node = known["_jc"].node()
@@ -295,9 +296,9 @@ def _import(file: Path, spark: SparkSession) -> None:
 
 
 class _Imports(MetaPathFinder):
-    """Finds the modules in the folder of a project, as if it stood first in ``sys.path``.
+    """Finds the modules in the folder of a project, as if it were first in ``sys.path``.
 
-    ``stamps``: of their files, before they were read.
+    ``stamps``: of the files of the modules, from before they were read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -320,7 +321,8 @@ class _Imports(MetaPathFinder):
 
     @contextmanager
     def found(self) -> Iterator[None]:
-        """Yields a context in which modules are found. Those that a project has imported before are read again."""
+        """Yields a context in which modules of the project are found. Modules that a project has imported before are
+        read again."""
         invalidate_caches()
         for name in _modules:
             sys.modules.pop(name, None)
@@ -335,12 +337,12 @@ class _Imports(MetaPathFinder):
 
 
 def raised(error: Exception) -> str:
-    """Returns what a file or a function of the user's has raised, in a line."""
+    """Returns the error of a file or a function of the user in one line."""
     spoken = isinstance(error, (PySparkException, SyntaxError, ImportError, OSError))
     return line_of(error) if spoken else f"{type(error).__name__}: {line_of(error)}"
 
 
 def line_of(error: BaseException) -> str:
-    """Returns the first line of what an error says."""
+    """Returns the first line of the message of an error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

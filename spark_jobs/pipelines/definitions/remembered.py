@@ -1,6 +1,6 @@
-"""Writes an analysis down, and reads it again while nothing has changed that it depends on: the texts of the
-definitions, the columns of the sources, the settings of the session, the versions. One that depends on more, a Python
-function or a view of the catalog, is not written down."""
+"""Stores an analysis, and reads it again while its inputs have not changed: the texts of the definitions, the columns
+of the sources, the settings of the session, the versions. An analysis that depends on other inputs, such as a Python
+function or a view of the catalog, is not stored."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def remember(session: Session, analysis: Analysis, texts: Texts, file: Path) -> 
 def recalled(
     session: Session, definitions: list[Definition], named: Mapping[str, Given], file: Path
 ) -> Analysis | None:
-    """Returns the analysis that a file holds; None if there is none of these definitions, sources and settings.
+    """Returns the analysis in a file; None if the file has none of these definitions, sources and settings.
 
-    Spark is started only for sources of its catalog, and for those whose columns nothing else tells. A session that is
-    to be started has no functions but those of its catalog, which never come before Spark's own.
+    Spark is started only for sources of its catalog, and for sources whose columns cannot be found without it. A
+    session that is started later has only the functions of its catalog, which never precede Spark's own.
     """
     given = _kept(session, file)
     if given is None or given["texts"] != _texts(definitions) or (session.started and _functions(session.spark)):
@@ -87,13 +87,14 @@ def recalled(
 
 
 def recalled_texts(session: Session, file: Path) -> Texts:
-    """Returns the texts that a file holds, and how Spark has read them; {} under other settings."""
+    """Returns the texts in a file with their definitions as Spark reads them; {} if the file was written under other
+    settings."""
     given = _kept(session, file)
     return {} if given is None else given["files"]
 
 
 def _kept(session: Session, file: Path) -> dict[str, Any] | None:
-    """Returns what a file holds; None if there is none, or if it was written under other settings."""
+    """Returns the contents of a file; None if there is no file, or if it was written under other settings."""
     try:
         given = json.loads(file.read_bytes())
     except (OSError, ValueError):
@@ -102,12 +103,12 @@ def _kept(session: Session, file: Path) -> dict[str, Any] | None:
 
 
 def _settings(session: Session) -> str:
-    """Returns a digest of what every analysis depends on, but for functions of Spark's users."""
+    """Returns a digest of the inputs that every analysis has, except the functions of Spark's users."""
     return hashlib.sha256(json.dumps([crown.__version__, session.settings()]).encode()).hexdigest()
 
 
 def _texts(definitions: list[Definition]) -> str:
-    """Returns a digest of the definitions, and of the functions that are registered here, which they may call."""
+    """Returns a digest of the definitions, and of the functions registered here, which definitions may call."""
     texts = sorted((of.name, str(of.query), of.temporary, of.refresh == FULL) for of in definitions)
     own = sorted(repr(entry) for entry in NAMED.values())
     return hashlib.sha256(json.dumps([texts, own]).encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""``Session``: the Spark session of a pipeline, which is there from the beginning or started when it is first needed.
+"""``Session``: the Spark session of a pipeline, which exists from the beginning or is started when it is first needed.
 
-A run whose definitions and settings are those of the run before, and whose sources Python reads itself, needs none.
+A run needs no session if its definitions and settings are those of the previous run, and Python reads its sources.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ _SUBMITTED = "PYSPARK_SUBMIT_ARGS"
 _DEFAULTS = "spark-defaults.conf"
 _FILE_SYSTEM = "fs.defaultFS"
 _OF_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
-"""Variables that name a folder in which Hadoop finds its settings."""
+"""Variables that name a folder with the settings of Hadoop."""
 
 
 class Session:
-    """A session of Spark; ``start`` makes it, ``settings`` returns what of it the meaning of a query depends on."""
+    """A session of Spark. ``start`` starts it; ``settings`` returns the settings on which the meaning of a query
+    depends."""
 
     def __init__(self, start: Callable[[], SparkSession], settings: Callable[[], Any]) -> None:
         self._start = start
@@ -35,7 +36,7 @@ class Session:
 
     @classmethod
     def of(cls, spark: SparkSession | Session) -> Session:
-        """Returns the session itself, or one that is there already."""
+        """Returns the session itself, or one for a session that exists already."""
         if isinstance(spark, Session):
             return spark
         made = cls(lambda: spark, lambda: _settings_of(spark))
@@ -57,15 +58,15 @@ class Session:
 
     @property
     def started(self) -> bool:
-        """Returns True if the session is there."""
+        """Returns True if the session exists."""
         return self._spark is not None
 
     def settings(self) -> Any:
-        """Returns a JSON value: while it is the same, a query means the same."""
+        """Returns a JSON value. While it is the same, the meaning of a query is the same."""
         return self._settings()
 
     def names(self, setting: str) -> bool:
-        """Returns True if a setting of Spark's SQL may be another one than by default."""
+        """Returns True if a setting of Spark's SQL may differ from its default."""
         return setting in json.dumps(self.settings())
 
     @property
@@ -78,10 +79,10 @@ _active = SparkSession.active
 
 
 class _Active(SparkSession):
-    """The session that is the active one when something is asked of it: each analysis and each run has its own."""
+    """The session that is active at the time of a call. Each analysis and each run has its own."""
 
     def __init__(self) -> None:
-        """Makes no session."""
+        """Does not create a session."""
 
     @override
     def __getattribute__(self, name: str) -> Any:
@@ -90,8 +91,8 @@ class _Active(SparkSession):
 
 @contextmanager
 def following() -> Iterator[SparkSession]:
-    """Yields the session that files of a project have as ``spark``, and get where they ask for one meanwhile. What they
-    keep in a module finds the views and sources of the project whenever a function of theirs is called."""
+    """Yields the session that files of a project get as ``spark``, and as the active session meanwhile. Objects that
+    they store in a module find the views and sources of the project whenever one of their functions is called."""
     found, builder = _Active(), SparkSession.Builder
     create = builder.getOrCreate
 

@@ -1,1 +1,1 @@
-"""Sources of a pipeline: how they are named, and what has changed in them."""
+"""Sources of a pipeline: how they are named, and how their changes are read."""

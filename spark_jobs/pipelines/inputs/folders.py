@@ -20,13 +20,14 @@ _PLAIN = re.compile(r"[\w/.=+-]*", re.ASCII)
 
 
 class ParquetFolder:
-    """The Parquet files of a local folder. What it does not know, for it is not plain, Spark has to say."""
+    """The Parquet files of a local folder. For a folder with partitions or other features, its methods return None,
+    and Spark must be used."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(os.path.abspath(folder))
 
     def columns(self) -> T.StructType | None:
-        """Returns the columns that Spark would find: those of the first file. None if only Spark can tell."""
+        """Returns the columns that Spark would find, which are those of the first file. None if Spark must be used."""
         files = self.files()
         if not files:
             return None
@@ -41,9 +42,8 @@ class ParquetFolder:
         return None if any(PADDED in field.metadata for field in found.fields) else found
 
     def files(self) -> dict[str, list[int]] | None:
-        """Returns size and time of every file, by the name that Spark has for it. None if only Spark can tell.
-
-        That is so of a folder with partitions, or with summaries of its files.
+        """Returns size and time of every file, by the name that Spark has for it. None if Spark must be used, which is
+        the case for a folder with partitions or summary files.
         """
         found = {}
         try:

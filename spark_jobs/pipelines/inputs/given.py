@@ -1,4 +1,4 @@
-"""Sources given by name, as a text, a DataFrame or a function that says where the rows are.
+"""Sources that are declared by name, as a text, a DataFrame or a function that returns one.
 
 A text is a location (``crown.projects.locations``), or names a table of Spark's catalog.
 """
@@ -31,19 +31,19 @@ from spark_jobs.storage.address import in_a_line
 
 _OF_TEXTS = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}
 _FETCHED = "10000"
-"""Rows that a database sends at a time. By default, PostgreSQL's driver keeps a whole table in memory."""
+"""The number of rows that a database sends at a time. By default, PostgreSQL's driver keeps a whole table in memory."""
 _MERGED = "spark.sql.parquet.mergeSchema"
-"""With this setting, a folder has the columns of all of its files, and not of the first."""
+"""With this setting, a folder has the columns of all of its files, instead of those of the first."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """A source that a project names itself: how its rows are read.
+    """A source that a project declares: how its rows are read.
 
-    ``versions``: its table, if that keeps its versions; ``folder``: its local folder of Parquet files; ``stream``: its
-    streaming table. ``digest``: of the text that names the source; None if no text does. ``text``: that text, if it may
-    be shown. ``key``: columns that no two rows share; () if none are known. ``static``: the source is read once, and
-    again only by an explicit refresh.
+    ``versions``: its table, if the table keeps versions; ``folder``: its local folder of Parquet files; ``stream``: its
+    streaming table. ``digest``: of the text that names the source; None if no text does. ``text``: this text, if it may
+    be shown. ``key``: a unique key; () if none is known. ``static``: the source is read once, and again only by an
+    explicit refresh.
     """
 
     read: Callable[[], DataFrame]
@@ -56,8 +56,8 @@ class Given:
     static: bool = False
 
     def table(self, name: str, columns: T.StructType) -> Table:
-        """Returns the relation with these columns, as far as they have a type. Raises SourceError if the key names
-        another one."""
+        """Returns the relation with those of these columns that have a supported type. Raises SourceError if the key
+        names another column."""
         found = supported_table(name, columns)
         known = {column.name.lower(): column.name for column in found.columns}
         for column in self.key:
@@ -66,7 +66,7 @@ class Given:
         return replace(found, key=tuple(known[column.lower()] for column in self.key))
 
     def columns(self) -> T.StructType:
-        """Returns the columns of its rows; asks Spark only if nothing else has them."""
+        """Returns the columns of its rows. Spark is used only if no other reader has them."""
         if self.versions is not None:
             return self.versions.columns()
         if self.stream is not None:
@@ -76,8 +76,7 @@ class Given:
 
 
 def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], DataFrame] | StreamingTable) -> Given:
-    """Returns the source that a text, a batch DataFrame, a function that returns one, or a streaming table stands
-    for."""
+    """Returns the source of a text, a batch DataFrame, a function that returns one, or a streaming table."""
     if isinstance(table, StreamingTable):
         return Given(_with_source_errors(name, table.read), stream=table)
     if isinstance(table, DataFrame):
@@ -112,8 +111,8 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
 
 
 def _of_texts(spark: SparkSession, location: Location, columns: T.StructType) -> DataFrame:
-    """Returns the rows of files of text. Columns in another order, and a value that is none of its column's type, are
-    errors."""
+    """Returns the rows of text files. Raises an error for columns in another order, and for a value that is not of its
+    column's type."""
     return spark.read.schema(columns).options(**_OF_TEXTS).format(location.kind).load(location.where)
 
 
@@ -133,7 +132,7 @@ def with_streams(session: Session, locations: Mapping[str, Location], queries: I
 def _of_database(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     """Returns a table of a database.
 
-    Java's own manager of drivers does not see those that ``spark.jars`` brings, so the driver is looked for here.
+    Java's own driver manager does not see the drivers of ``spark.jars``, so the driver is looked up here.
     """
     jvm: Any = spark.sparkContext._jvm
     kind, loader = jvm.java.lang.Class.forName("java.sql.Driver"), jvm.java.lang.Thread.currentThread()

@@ -1,8 +1,7 @@
-"""Reads what has changed in a source since the last run.
+"""Reads the changes of a source since the last run.
 
-A table of Delta or Iceberg is read by its versions. A table of files to which files were only added is read from the
-new files. Any other table is read whole and compared with the rows that the state has: that costs a scan of the table,
-and no more.
+A table of Delta or Iceberg is read by its versions. If files were only added to a table of files, the new files are
+read. Any other table is read in full and compared with the rows in the state, which costs a scan of the table.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _OF_FILES = "HadoopFsRelation"
 
 
 class Versions(Arrow, Protocol):
-    """A table that keeps its versions, also for Spark."""
+    """A table that keeps versions, also for Spark."""
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Returns the newest rows."""
@@ -55,10 +54,10 @@ def changes(
 ) -> Changed:
     """Returns the changes of a source since ``position``.
 
-    ``read`` returns its rows now; ``table``: its relation; ``known`` returns the rows that the state has, with
-    ``_weight``. It is asked only where the whole table is compared. ``folder``: where its files are, if a project says
-    so; Spark is asked only for what cannot be known without. The position has the files whose rows are returned, and
-    no others, also while files are added.
+    ``read`` returns its current rows; ``table``: its relation; ``known`` returns the rows that the state has, with
+    ``_weight``, and is called only if the whole table is compared. ``folder``: where its files are, if a project names
+    it; then Spark is used only if it is necessary. The position has exactly the files whose rows are returned, even if
+    files are added meanwhile.
     """
     frame = cache(read)  # Spark lists the files when it makes a frame
     files, plain = None if folder is None else folder.files(), True
@@ -80,7 +79,7 @@ def changes(
 
 
 def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
-    """Returns the rows of a DataFrame as Arrow columns of a relation. SourceError if Spark fails at that."""
+    """Returns the rows of a DataFrame as Arrow columns of a relation. Raises SourceError if Spark fails."""
     try:
         rows = frame.select(*(F.col(f"`{column.name}`") for column in table.columns)).toArrow()
     except (PySparkException, Py4JError) as error:
@@ -91,16 +90,16 @@ def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
 
 
 def _cause(error: Exception) -> str:
-    """Returns what began an error of Spark."""
+    """Returns the first cause of an error of Spark."""
     said = masked(str(error)).strip()
     return cause_of(said) or said.partition("\n")[0].strip()[:300].rstrip(". ") or type(error).__name__
 
 
 def _plain(names: list[str], table: Table) -> pa.Table | None:
-    """Returns the rows of Parquet files that Spark and Arrow read alike, without a job of Spark; None for others.
+    """Returns the rows of Parquet files that Spark and Arrow read alike, without a job of Spark; None for other tables.
 
-    Alike are files that have every column, with the very type of the table. Columns may have values that are not in
-    the files: of partitions, or in the calendar of old versions of Spark.
+    Spark and Arrow read files alike if they have every column with exactly the type of the table. Files may lack values
+    of partitions, or have values in the calendar of old versions of Spark.
     """
     wanted = schema_of(table)
     parts = []

@@ -1,7 +1,8 @@
-"""``StreamingTable``: a source of a pipeline that is one or more streams of Spark: the rows that they have ever had.
+"""``StreamingTable``: a source of a pipeline that consists of one or more streams of Spark. It has all rows that the
+streams have delivered.
 
-Spark keeps the rows of each flow in a folder of Parquet files, and in a checkpoint how far its stream was read. A run
-takes what the streams have then, and ends. Rows are only appended, and each is computed once.
+Spark stores the rows of each flow in a folder of Parquet files, and the position of its stream in a checkpoint. A run
+reads the streams up to their current end. Rows are only appended, and each row is computed once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from spark_jobs.errors import SourceError
 
 
 class StreamingTable:
-    """The table of the streams ``flows``, by their names, each in a folder of its own."""
+    """The table of the streams ``flows``, by name, each in a folder of its own."""
 
     def __init__(self, name: str, flows: Mapping[str, DataFrame], folder: Path) -> None:
         own = folder / name.lower()
@@ -39,11 +40,11 @@ class StreamingTable:
 
     @property
     def columns(self) -> T.StructType:
-        """Returns the columns of the streams, which are not read for that."""
+        """Returns the columns of the streams, without reading them."""
         return self._columns
 
     def read(self) -> DataFrame:
-        """Returns all rows, when each stream has been read to its present end. Raises what Spark raises."""
+        """Returns all rows, after each stream was read to its current end. Raises the errors of Spark."""
         read = [_read(folder, stream) for folder, stream in self._flows.items()]
         if len(read) == 1:
             return read[0]
@@ -52,7 +53,7 @@ class StreamingTable:
 
 
 def _read(folder: Path, stream: DataFrame) -> DataFrame:
-    """Returns the rows of one stream, read to its present end."""
+    """Returns the rows of one stream, read to its current end."""
     rows = folder / "rows"
     rows.mkdir(parents=True, exist_ok=True)
     writer = stream.writeStream.format("parquet").option("path", str(rows))
