@@ -86,8 +86,8 @@ def compared(found: pa.Table, table: Table, position: Any, known: Callable[[], p
             )
     rows, before = with_weights(found, 1), known()
     if not before.num_rows:
-        return Changed(rows, position, "read whole")
-    return Changed(difference(rows, before), position, "read whole and compared")
+        return Changed(rows, position, "read in full")
+    return Changed(difference(rows, before), position, "read in full and compared")
 
 
 def schema_of(table: Table) -> pa.Schema:

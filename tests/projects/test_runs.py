@@ -124,7 +124,7 @@ def test_a_column_more_has_its_source_read_again_and_the_others_not(tmp_path: Pa
     with crown.database(shop.folder) as db:
         assert {name: how for name, (_, how) in db.run().read.items()} == {
             "sales": "no new file",
-            "shops": "read whole",
+            "shops": "read in full",
             "clicks": "no new file",
         }
         db.write_tables()
@@ -224,7 +224,7 @@ def test_the_command_runs_a_project_and_says_what_it_did(tmp_path: Path, capsys:
     assert main(["run", str(shop.folder)]) == 0
     said = capsys.readouterr().out
     assert "source sales" in said
-    assert "read whole" in said
+    assert "read in full" in said
     shop.check()
     shop.add("sales")
     assert main(["run", str(shop.folder / "spark-pipeline.yml"), "--json"]) == 0

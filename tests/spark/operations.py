@@ -56,7 +56,7 @@ def table(rows: list[tuple[str, str]]) -> str:
     lines = [
         f"| {text.replace('|', '&#124;').replace('<', '&lt;')} | `{place}` |" for text, place in dict.fromkeys(rows)
     ]
-    return "\n".join(["| what is said | by |", "|---|---|", *lines]) + "\n"
+    return "\n".join(["| message | source file |", "|---|---|", *lines]) + "\n"
 
 
 def filled(page: str) -> str:

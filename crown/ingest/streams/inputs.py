@@ -1,4 +1,4 @@
-"""Reads files of changes for the embedded engine: one file or folder per relation, read whole, applied in batches.
+"""Reads files of changes for the embedded engine: one file or folder per relation, read in full, applied in batches.
 
 ``plans.files`` lists the supported files; ``-`` is standard input. The columns are the relation's, with ``_weight`` for
 changes that are not all inserts. Batch ``k`` has rows ``k*n .. (k+1)*n`` of every file. A batch of standard input is

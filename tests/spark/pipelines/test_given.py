@@ -76,7 +76,7 @@ class Rows:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_an_iceberg_table_is_read_by_its_snapshots(iceberg: Any) -> None:
     rows = Rows(iceberg)
-    assert rows.read() == "read whole"
+    assert rows.read() == "read in full"
     assert rows.read() == "no new version"
     ways = set()
     for number in range(12):
@@ -94,7 +94,7 @@ def test_an_iceberg_table_is_read_by_its_snapshots(iceberg: Any) -> None:
     iceberg.append(rows.drawn(1))
     assert versions_of("iceberg:here.shop.r").lag(first)["versions"] >= 1
     iceberg.maintenance.expire_snapshots().by_id(first).commit()
-    assert rows.read() == "read whole and compared"
+    assert rows.read() == "read in full and compared"
 
 
 def test_views_of_an_iceberg_table_are_kept(spark, tmp_path: Path, iceberg: Any) -> None:
@@ -152,7 +152,7 @@ def test_a_table_of_a_database_is_compared(spark, tmp_path: Path) -> None:
         sums = {s: (s, sum(1 for _, t in rows if t == s), sum(k for k, t in rows if t == s)) for _, s in rows}
         assert table(tmp_path / "storage" / "tables" / "v") == Counter(sums.values())
         rows = [row for row in rows if rng.random() < 0.6] + [(rng.randrange(9), rng.choice("abc"))]
-    assert found.read["r"][1] == "read whole and compared"
+    assert found.read["r"][1] == "read in full and compared"
     kept = (tmp_path / "storage" / "crown" / "analysis.json").read_text()
     assert "derby" not in kept, "an address may have a password"
     assert "derby" not in str(pipeline().status())
@@ -218,7 +218,7 @@ def test_a_folder_is_read_from_its_new_files(spark, tmp_path: Path, kind: str) -
     assert made.run().read["r"] == (2, "1 new files")
     assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 2, 4), ("b", 1, 2)])
     min(folder.glob(f"*.{kind}"), key=lambda file: file.stat().st_mtime_ns).unlink()
-    assert made.run().read["r"] == (1, "read whole and compared")
+    assert made.run().read["r"] == (1, "read in full and compared")
     assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 1, 3), ("b", 1, 2)])
     (folder / f"x.{kind}").write_bytes(b"no file of that kind, as one is that is being copied")
     said = rf"(the rows of r|source r cannot be read) \(.*x\.{kind}.*\): fix that"  # of ORC, any file says the columns

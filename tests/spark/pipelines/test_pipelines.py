@@ -131,7 +131,7 @@ def test_new_files_are_found_whatever_they_are_called(spark, tmp_path: Path) -> 
         for i, part in enumerate(("x y", "ü%20/=", "z")):
             spark.sql(f"INSERT INTO odd_names VALUES ({i}, '{part}')")
             report = made.run()
-            assert report.read["odd_names"] == (1, "read whole" if i == 0 else "1 new files")
+            assert report.read["odd_names"] == (1, "read in full" if i == 0 else "1 new files")
         assert table(tmp_path / "state" / "tables" / "n") == Counter([("x y", 0), ("ü%20/=", 1), ("z", 2)])
     finally:
         spark.sql("DROP TABLE odd_names")
@@ -144,7 +144,7 @@ def test_sources_that_are_frames_are_compared(spark, tmp_path: Path) -> None:
     made.view("v", "SELECT t, COUNT(*) AS n FROM r GROUP BY t")
     made.run()
     del rows[0]
-    assert made.run().read["r"] == (3, "read whole and compared")
+    assert made.run().read["r"] == (3, "read in full and compared")
     assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 1), ("c", 1)])
     assert made.status()["views"]["v"]["rows"] == 2
     made.full_refresh()

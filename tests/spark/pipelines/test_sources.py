@@ -90,14 +90,14 @@ def jobless(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_plain_files_are_read_without_a_job_and_are_what_spark_reads(source: Source, jobless: list[str]) -> None:
     source.spark.sql(f"CREATE TABLE {source.name} ({COLUMNS}) USING parquet")
-    assert source.read() == "read whole"
+    assert source.read() == "read in full"
     source.spark.sql(f"INSERT INTO {source.name} VALUES ({ROW.format(k=1)}), ({ROW.format(k=4)}), ({NULLS})")
-    assert source.read() == "read whole", "there was no row to compare with"
+    assert source.read() == "read in full", "there was no row to compare with"
     source.spark.sql(f"INSERT INTO {source.name} VALUES ({ROW.format(k=1)})")
     assert source.read() == "1 new files"
     assert source.read() == "no new file"
     source.spark.sql(f"INSERT OVERWRITE {source.name} VALUES ({ROW.format(k=1)}), ({ROW.format(k=2)})")
-    assert source.read() == "read whole and compared"
+    assert source.read() == "read in full and compared"
     assert source.known.total() == 2
     assert jobless == []
 
@@ -234,7 +234,7 @@ class Sales:
 @pytest.mark.parametrize("feed", [False, True], ids=["files", "feed"])
 def test_a_delta_table_is_read_by_its_versions(tmp_path: Path, feed: bool, partitions: list[str]) -> None:
     sales = Sales(tmp_path, feed, partitions)
-    assert sales.read() == "read whole"
+    assert sales.read() == "read in full"
     assert sales.read() == "no new version"
     ways = set()
     for _ in range(10):
@@ -249,7 +249,7 @@ def test_a_delta_table_whose_versions_do_not_say_it_is_compared(tmp_path: Path) 
     sales.read()
     deltalake.write_deltalake(sales.path, sales.drawn(4), mode="overwrite")
     deltalake.DeltaTable(sales.path).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
-    assert sales.read() == "read whole and compared", "the files are gone"
+    assert sales.read() == "read in full and compared", "the files are gone"
     deltalake.DeltaTable(sales.path).delete("k < 5")
     deltalake.DeltaTable(sales.path).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
     deltalake.DeltaTable(sales.path).delete("k > 6")
@@ -258,7 +258,7 @@ def test_a_delta_table_whose_versions_do_not_say_it_is_compared(tmp_path: Path) 
     assert sales.read() == "change data feed"
     other = Sales(tmp_path / "other", False, [])
     sales.path = other.path
-    assert sales.read() == "read whole and compared", "another table"
+    assert sales.read() == "read in full and compared", "another table"
 
 
 class Vectors:

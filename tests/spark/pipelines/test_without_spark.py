@@ -107,7 +107,7 @@ def test_a_run_starts_no_session_for_changes_of_rows(shop: Shop) -> None:
         shop.order()
         shop.label(label)
         assert shop.run() == 0
-    (shop.folder / "labels" / "b.parquet").unlink()  # the folder is read whole and compared
+    (shop.folder / "labels" / "b.parquet").unlink()  # the folder is read in full and compared
     shop.order()
     assert shop.run() == 0
     assert shop.run() == 0, "nothing has changed"
