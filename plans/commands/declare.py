@@ -174,10 +174,10 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="'R(a int64, b string), ...'|FILE.json",
-        help="columns and types of relations; 'key' behind a column and 'distinct' behind the parenthesis declare one "
-        "duplicate-free, 'enforced' behind that has it checked; 'upserts' there: changes replace the row of their key, "
-        "in the order of the column marked 'sequence', and with 'tombstones 7 days' behind it what is kept of a "
-        "deleted key is forgotten. Relations of Datalog and motifs need none: their columns are int64 then",
+        help="columns and types of relations. 'key' after a column, or 'distinct' after the parenthesis, declares that "
+        "rows are unique; a following 'enforced' checks this. 'upserts' after the parenthesis: a change replaces the "
+        "row with its key, in the order of the column marked 'sequence'; 'tombstones 7 days' limits how long deleted "
+        "keys are remembered. Without it, the columns of Datalog and motifs are int64",
     )
     add(
         "--rate",

@@ -14,14 +14,14 @@ HEAD = """\
 
 Written by `python -m tests.pages.commands` from the commands themselves. `crown COMMAND --help` says the same.
 
-`python -m crown` is the same command, where `crown` is not on the path. A query is SQL, Datalog, a motif, a
+`python -m crown` is the same command, if `crown` is not on the path. A query is SQL, Datalog, a motif, a
 plan as JSON, a file that holds one of these, or `-` for standard input.
 
 | exit code | means |
 |---|---|
 | 0 | done |
 | 1 | a check failed |
-| 2 | a mistake in what was given, or the system refused something; a sentence on standard error says what |
+| 2 | a wrong argument, or an error of the system; the message is on standard error |
 | 130 | interrupted |
 | 141 | the reader of the output ended (`\\| head`) |
 """
