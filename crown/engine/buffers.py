@@ -27,17 +27,17 @@ def buffer(columns: int) -> np.ndarray:
 class Buffers:
     """The buffer that a kernel writes to, ``out`` int64[columns, rows], and the buffers that were handed out.
 
-    ``columns``: the columns of an enumeration. ``gone``: ``out`` was handed out; ``renew`` must choose another buffer
-    when the reader returns. ``margin``: words before each buffer that belong to the reader. With a margin the reader
-    also gets one more column after the buffer, initially all 1. So a buffer can become an Arrow message with weights in
-    place.
+    ``columns``: the columns of an enumeration. ``handed_out``: ``out`` was handed out; ``renew`` must choose another
+    buffer when the reader returns. ``margin``: words before each buffer that belong to the reader. With a margin the
+    reader also gets one more column after the buffer, initially all 1. So a buffer can become an Arrow message with
+    weights in place.
     """
 
     def __init__(self, columns: int, margin: int = 0) -> None:
         self._columns = columns
         self._margin = margin
         self._rows = BLOCK_CELLS // max(columns, 1)
-        self._away: list[np.ndarray] = []
+        self._handed_over: list[np.ndarray] = []
         self.renew()
 
     def renew(self) -> None:
@@ -46,12 +46,12 @@ class Buffers:
         self._memory = self._free()
         end = self._margin + self._columns * self._rows
         self.out = self._memory[self._margin : end].reshape(self._columns, self._rows)
-        self.gone = False
+        self.handed_out = False
 
     def grow(self) -> None:
         """Doubles the empty buffer, because the next row does not fit into it."""
         self._rows *= 2
-        self._away = []
+        self._handed_over = []
         self.renew()
 
     def keeps(self, block: Zset) -> bool:
@@ -70,15 +70,15 @@ class Buffers:
 
     def hand_over(self) -> np.ndarray:
         """Hands over the buffer. Returns its memory, including margin and weights."""
-        self._away = [*self._away[1 - _WAITING :], self._memory]
-        self.gone = True
+        self._handed_over = [*self._handed_over[1 - _WAITING :], self._memory]
+        self.handed_out = True
         return self._memory
 
     def _free(self) -> np.ndarray:
         """Returns memory for a buffer, including margin and weights."""
-        for number in range(len(self._away)):
-            if getrefcount(self._away[number]) <= _UNREAD:
-                return self._away.pop(number)
+        for number in range(len(self._handed_over)):
+            if getrefcount(self._handed_over[number]) <= _UNREAD:
+                return self._handed_over.pop(number)
         if not self._margin:
             return np.empty(self._columns * self._rows, np.int64)
         memory = np.empty(self._margin + (self._columns + 1) * self._rows, np.int64)

@@ -303,19 +303,19 @@ def _carried(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> int:
         return int(COUNTED)
     own = [a for a in node.attributes if a not in node.key]
     below = compiled.children[i]
-    if node.parent < 0 or len(own) != 1 or any(_adds(nodes, compiled, c) for c in below):
+    if node.parent < 0 or len(own) != 1 or any(_adds_attributes(nodes, compiled, c) for c in below):
         return int(PLAIN)
     if compiled.weighs(i):
         return int(PLAIN)  # the enumeration needs its rows, not only their new attributes
     return _from_row(compiled, i, own[0])
 
 
-def _adds(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> bool:
+def _adds_attributes(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> bool:
     """Returns True if an enumeration must visit node ``i`` below its parent's row. It need not if the node is bound, or
     if it and its subtree have no payload and only repeat attributes: then the key has exactly one known row."""
     node = nodes[i]
     own = any(a not in node.key for a in node.attributes) or compiled.weighs(i)
-    return node.free and (own or any(_adds(nodes, compiled, c) for c in compiled.children[i]))
+    return node.free and (own or any(_adds_attributes(nodes, compiled, c) for c in compiled.children[i]))
 
 
 def _loops(plan: Plan, compiled: CompiledPlan, witness: int | None) -> tuple[list[_Loop], list[_Loop]]:
@@ -325,7 +325,7 @@ def _loops(plan: Plan, compiled: CompiledPlan, witness: int | None) -> tuple[lis
     no other loop depends is a leaf.
     """
     nodes, children = plan.nodes, compiled.children
-    visited = [[c for c in children[i] if _adds(nodes, compiled, c)] for i in range(len(nodes))]
+    visited = [[c for c in children[i] if _adds_attributes(nodes, compiled, c)] for i in range(len(nodes))]
     loops: list[_Loop] = []
     starts: list[tuple[int, int]] = []  # (node whose free children are unvisited, child that is already bound)
     if witness is None:

@@ -136,7 +136,7 @@ class Core:
                 if rejected:
                     header[tallies.filtered] += sign * rejected
                 if absent is not None:
-                    header[tallies.missing] += int(absent[change.reads(bit)[: change.gone]].sum())
+                    header[tallies.missing] += int(absent[change.reads(bit)[: change.deletes]].sum())
 
     def take_back(self) -> None:
         """Undoes the batch that has begun, even if it was applied in part. O(changes * lambda).

@@ -170,7 +170,7 @@ class PayloadLayout:
         pairs = [w for c in links for w in (link_of(self._children[i].index(c)), len(self._plan.nodes[c].key))]
         parts: list[int] = []
         for term, head in zip(self.parts[i].terms, _heads(self.parts[i]), strict=True):
-            own = [w for e, name, what in term if e == i for w in (word_of(name), self._how(name, what))]
+            own = [w for e, name, what in term if e == i for w in (word_of(name), self._factor_kind(name, what))]
             word, limbs, *_, doubles, _, far = head
             parts += [word, limbs, len(own) // 2, place(own), doubles, self._before(term, i), far]
             for c in links:
@@ -189,7 +189,7 @@ class PayloadLayout:
         before = [c for node in self.weighing[: self.weighing.index(i)] for c in self.links(node)]
         return sum(self.parts[c].doubles[self.below(term, c)] for c in before)
 
-    def _how(self, name: str, what: str) -> int:
+    def _factor_kind(self, name: str, what: str) -> int:
         """Returns how kernels compute a factor from the code of an attribute."""
         floating = self._plan.attributes[name].type == "float64"
         return _HOW_OF_FLOATS[what] if floating and what in _HOW_OF_FLOATS else _HOW[what]

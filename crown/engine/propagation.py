@@ -66,7 +66,7 @@ class Propagation:
         self.paddings = Paddings(compiled)
         self._pads = bool(self.paddings)
         self._changes: Sequence[RelationChange] = ()
-        self._lost: Sequence[RelationChange] = ()  # changes of a batch that is undone
+        self._undone: Sequence[RelationChange] = ()  # changes of a batch that is undone
         self._done: dict[int, list[int]] = {}  # sign -> tuples applied, per change
         self._running: Blocks | None = None
         self._settled = True
@@ -93,7 +93,7 @@ class Propagation:
     def make_ready(self) -> None:
         """Chooses the buffer for a batch that another kernel applies."""
         self.buffers = self._flat
-        if self.buffers.gone:
+        if self.buffers.handed_out:
             self.buffers.renew()
         self.missing = {}
 
@@ -123,7 +123,7 @@ class Propagation:
         self._marks[layout.X_MODE] = mode
         self._marks[layout.X_FACTORED] = int(factorized)
         self.buffers = Buffers(self._free + self._compiled.branches) if factorized else self._flat
-        if self.buffers.gone:  # handed out by a batch that was stopped
+        if self.buffers.handed_out:  # handed out by a batch that was stopped
             self.buffers.renew()
         self._marks[layout.X_I] = self._marks[layout.X_FILL] = 0
         if self._header[A.H_LOANS]:  # a batch was stopped
@@ -151,9 +151,9 @@ class Propagation:
         for i, change in enumerate(self._changes):
             applied = change.applied(self._done[-1][i], self._done[1][i])
             if i in self.missing:
-                applied = applied.without(self.missing[i][: applied.gone])
+                applied = applied.without(self.missing[i][: applied.deletes])
             inverse.append(applied.inverse())
-        self._lost = self._changes
+        self._undone = self._changes
         with self._budget.lifted():  # the state had room for these changes before
             for _ in self.blocks(inverse, self._quiet_mode()):
                 raise AssertionError("a quiet update produced output")
@@ -161,22 +161,23 @@ class Propagation:
 
     def settle(self) -> None:
         """Commits the batch: it will not be undone."""
-        self._changes, self._lost, self._running = (), (), None
+        self._changes, self._undone, self._running = (), (), None
 
     def _quiet_mode(self) -> int:
         return layout.MODE_LIVE if self._header[A.H_LIVE_ON] else layout.MODE_VIEWS
 
     def _run(self, entered: Entered | None = None) -> Blocks:
         marks, filling = self._marks, False
-        come = None if entered is None else self._buffers_rest(entered)
+        inserted_rows = None if entered is None else self._take_inserted_rows(entered)
         for sign in (-1, 1):
-            if sign > 0 and come is not None:
-                self.buffers.out[:, : come.shape[1]], marks[layout.X_FILL] = come, come.shape[1]
+            if sign > 0 and inserted_rows is not None:
+                marks[layout.X_FILL] = inserted_rows.shape[1]
+                self.buffers.out[:, : inserted_rows.shape[1]] = inserted_rows
             if sign > 0 and marks[layout.X_MODE] == layout.MODE_DELTAS and (filling := self._fills()):
                 if marks[layout.X_FILL]:
                     yield from self._handed(-1)
                 marks[layout.X_MODE], self._header[A.H_LIVE_ON] = layout.MODE_VIEWS, 0
-            for number in (0,) if len(self._changes) == 1 else self._turns(sign):
+            for number in (0,) if len(self._changes) == 1 else self._update_order(sign):
                 change = self._changes[number]
                 if self._halted:
                     return
@@ -201,7 +202,7 @@ class Propagation:
         if self._ring is not None:
             self._refuse_overflow()
 
-    def _buffers_rest(self, entered: Entered) -> np.ndarray | None:
+    def _take_inserted_rows(self, entered: Entered) -> np.ndarray | None:
         """Returns the inserted rows of the buffer, int64[columns, rows], if they follow deleted rows, which remain in
         it. Returns None if there are none."""
         n = self._marks[layout.X_FILL]
@@ -214,7 +215,7 @@ class Propagation:
         """Removes paddings from groups (``sign`` -1), or inserts them. ``left``: a kernel was left within a group."""
         marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
         found = self.paddings
-        visits = found.entered(self._changes) if sign < 0 else found.left(self._changes, self._lost)
+        visits = found.entered(self._changes) if sign < 0 else found.left(self._changes, self._undone)
         if left:
             yield from self._handed(sign)
         for visit in chain([found.unfinished] if left else [], visits):
@@ -241,11 +242,11 @@ class Propagation:
     def _fills(self) -> bool:
         """Returns True for many insertions into an empty result: its deltas are then the whole new result."""
         return (
-            sum([change.net.weights.size - change.gone for change in self._changes]) >= self._loader.least
+            sum([change.net.weights.size - change.deletes for change in self._changes]) >= self._loader.least
             and kernels.root_size(self._arena, self._halves) == 0
         )
 
-    def _turns(self, sign: int) -> Sequence[int]:
+    def _update_order(self, sign: int) -> Sequence[int]:
         nodes = [change.relation.aliases[0].node for change in self._changes]
         return self.turns(nodes, sign, self._marks[layout.X_MODE])
 
@@ -322,15 +323,15 @@ class Propagation:
             assert self._compiled.payload is not None, "nothing else is lent"
             block = with_slices(block, self._arena, self._compiled.payload.result)
         yield block
-        if self.buffers.gone:
+        if self.buffers.handed_out:
             self.buffers.renew()
         self._marks[layout.X_FILL] = 0
 
     def _through_tree(self, number: int, change: RelationChange, sign: int, entered: Entered | None = None) -> Blocks:
         """Applies a change. ``entered``: where another kernel has stopped."""
         marks, alias, masks = self._marks, change.relation.aliases[0], change.masks_of(sign)
-        missing = np.zeros(change.gone, np.int64) if sign < 0 else _NONE_MISSING
-        values, copies = _for_kernels(change.net, change.gone, sign)
+        missing = np.zeros(change.deletes, np.int64) if sign < 0 else _NONE_MISSING
+        values, copies = _for_kernels(change.net, change.deletes, sign)
         status = None
         if entered is not None:
             status, missing = entered.status, entered.missing.get(number, missing)
@@ -431,8 +432,8 @@ class Propagation:
             raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
 
 
-def _for_kernels(net: Zset, gone: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the tuples of a sign row by row, and their changed copies (int64[n] > 0). The first ``gone`` tuples of
+def _for_kernels(net: Zset, deletes: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the tuples of a sign row by row, and their changed copies (int64[n] > 0). The first ``deletes`` tuples of
     the net are deletes."""
-    cut, values = gone * net.width, net.flat()
-    return (values[cut:], net.weights[gone:]) if sign > 0 else (values[:cut], -net.weights[:gone])
+    cut, values = deletes * net.width, net.flat()
+    return (values[cut:], net.weights[deletes:]) if sign > 0 else (values[:cut], -net.weights[:deletes])

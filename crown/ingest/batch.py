@@ -78,14 +78,14 @@ class PreparedBatch:
 class RelationChange:
     """The net change of a stored relation: its deletes, then its inserts. Immutable.
 
-    The first ``gone`` tuples of ``net`` are deleted, the others are inserted. Equal inserts of a batch without deletes
-    may stay separate. ``masks`` int64[n], or ``EVERY`` for all: bit ``i`` is set if alias ``i`` reads the tuple.
-    ``filtered[i]``: the number of rows that alias ``i`` does not read because of its predicate or a NULL.
+    The first ``deletes`` tuples of ``net`` are deleted, the others are inserted. Equal inserts of a batch without
+    deletes may stay separate. ``masks`` int64[n], or ``EVERY`` for all: bit ``i`` is set if alias ``i`` reads the
+    tuple. ``filtered[i]``: the number of rows that alias ``i`` does not read because of its predicate or a NULL.
     """
 
     relation: StoredRelation
     net: Zset
-    gone: int
+    deletes: int
     masks: np.ndarray
     filtered: tuple[int, ...]
 
@@ -96,19 +96,19 @@ class RelationChange:
 
     def count(self, sign: int) -> int:
         """Returns the number of deleted (``sign`` -1) or inserted tuples."""
-        return self.gone if sign < 0 else len(self.net.weights) - self.gone
+        return self.deletes if sign < 0 else len(self.net.weights) - self.deletes
 
     def tuples(self, sign: int) -> Zset:
         """Returns the deleted (``sign`` -1) or inserted tuples."""
         if sign < 0:
-            return self.net[: self.gone]
-        return self.net[self.gone :] if self.gone else self.net
+            return self.net[: self.deletes]
+        return self.net[self.deletes :] if self.deletes else self.net
 
     def masks_of(self, sign: int) -> np.ndarray:
         """Returns the masks of the deleted (``sign`` -1) or inserted tuples, or ``EVERY``."""
         if self.masks is EVERY:
             return EVERY
-        return self.masks[: self.gone] if sign < 0 else self.masks[self.gone :]
+        return self.masks[: self.deletes] if sign < 0 else self.masks[self.deletes :]
 
     def reads(self, bit: int) -> np.ndarray:
         """Returns bool[n], True if alias ``bit`` reads the tuple."""
@@ -121,18 +121,20 @@ class RelationChange:
     def applied(self, deletes: int, inserts: int) -> RelationChange:
         """Returns the part of the first ``deletes`` deletes and the first ``inserts`` inserts."""
         at = np.arange(len(self.net))
-        keep = (at < deletes) | ((at >= self.gone) & (at < self.gone + inserts))
+        keep = (at < deletes) | ((at >= self.deletes) & (at < self.deletes + inserts))
         return self._chosen(keep, self.net)
 
     def without(self, missing: np.ndarray) -> RelationChange:
-        """Returns the change without the copies (int64[gone]) that its deletes did not find."""
+        """Returns the change without the copies (int64[deletes]) that its deletes did not find."""
         weights = self.net.weights.copy()
-        weights[: self.gone] += missing
+        weights[: self.deletes] += missing
         return self._chosen(weights != 0, Zset(self.net.rows, weights))
 
     def _chosen(self, keep: np.ndarray, net: Zset) -> RelationChange:
         masks = self.masks if self.masks is EVERY else self.masks[keep]
-        return RelationChange(self.relation, net[keep], int(np.count_nonzero(keep[: self.gone])), masks, self.filtered)
+        return RelationChange(
+            self.relation, net[keep], int(np.count_nonzero(keep[: self.deletes])), masks, self.filtered
+        )
 
     def inverse(self) -> RelationChange:
         """Returns the change that undoes this one."""

@@ -98,7 +98,7 @@ def enumerated(state: State, buffers: Buffers | None = None, factorized: bool = 
             weights = np.ones(buffers.out.shape[1], np.int64)
             continue
         yield compiled.block(buffers.out, n, free, weights)
-        if buffers.gone:
+        if buffers.handed_out:
             buffers.renew()
         scratch[layout.X_FILL] = 0
 

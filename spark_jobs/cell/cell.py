@@ -123,7 +123,7 @@ class Cell:
                     self._snapshot(engine, place)
                 self.log.retain(batch, self.keep)
                 report.snapshot_ms = _since(started)
-        report.resident, report.spilled = spilled.resident, spilled.gone
+        report.resident, report.spilled = spilled.resident, spilled.dropped
 
     def _applied(
         self,

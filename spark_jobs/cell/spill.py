@@ -39,7 +39,7 @@ class Spilled:
     folder: Path
     limit: int | None
     resident: int = -1
-    gone: int = 0
+    dropped: int = 0
     _ordered: bool = False
 
     @contextmanager
@@ -108,7 +108,7 @@ def _watch(limit: int, spilled: Spilled, over: threading.Event) -> None:
 def _trim(limit: int, spilled: Spilled) -> None:
     spilled.expect()
     with suppress(OSError):  # the cell's own write reports the error
-        spilled.gone += residence.trim(mapped_in(spilled.folder), limit, spilled.gone // mmap.PAGESIZE)
+        spilled.dropped += residence.trim(mapped_in(spilled.folder), limit, spilled.dropped // mmap.PAGESIZE)
 
 
 def demand_disk(scratch: Path) -> None:

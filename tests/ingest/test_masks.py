@@ -234,7 +234,7 @@ def test_rows_of_one_tuple_are_netted_with_their_masks() -> None:
         }
     )
     (change,) = join_of(engine)._join_inputs.changes(list(engine.prepare({"g": table}).nets.values()))
-    assert change.gone == 0
+    assert change.deletes == 0
     assert change.net.rows.tolist() == [[2, 3], [3, 4]]
     assert change.net.weights.tolist() == [2, 1]
     assert change.masks.tolist() == [3, 1]

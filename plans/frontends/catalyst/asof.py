@@ -59,16 +59,20 @@ class _Join:
         flag = Named(_FOUND, "found", call("case", found, TRUE, FALSE))
         _, block = self.reading.closed(replace(block, columns=(*shown[:count], *hidden, flag)))
         block, found = self.partners(block, replace(times, kind="LessThan"), tolerance)
-        mine, before, behind = block.columns[:count], block.columns[count : count + width], block.columns[-width:]
+        left_columns, before, after = (
+            block.columns[:count],
+            block.columns[count : count + width],
+            block.columns[-width:],
+        )
         known = block.columns[count + width].value
-        before = tuple(replace(one, id=same.id) for one, same in zip(before, behind, strict=True))
+        before = tuple(replace(one, id=same.id) for one, same in zip(before, after, strict=True))
         far, near = (
-            self.translate(length, replace(block, columns=(*mine, *theirs)))
-            for length, theirs in ((back, before), (ahead, behind))
+            self.translate(length, replace(block, columns=(*left_columns, *right_columns)))
+            for length, right_columns in ((back, before), (ahead, after))
         )
         nearer = call("and", found, call("or", call("not", known), call("lt", near, far)))
-        chosen = [replace(b, value=call("case", nearer, b.value, a.value)) for a, b in zip(before, behind, strict=True)]
-        return replace(block, columns=(*mine, *chosen)), call("or", known, found)
+        chosen = [replace(b, value=call("case", nearer, b.value, a.value)) for a, b in zip(before, after, strict=True)]
+        return replace(block, columns=(*left_columns, *chosen)), call("or", known, found)
 
 
 def as_of(node: Node, left: Block, right: Block, reading: Reading, translate: Translate) -> Block:

@@ -158,7 +158,7 @@ def test_what_the_system_reads_late_is_dropped_too(tmp_path, monkeypatch):
         pass
     assert reads
     assert 0 <= spilled.resident <= limit
-    assert spilled.gone > limit
+    assert spilled.dropped > limit
 
 
 def test_a_limit_on_memory_needs_a_disk(cell_of, tmp_path):

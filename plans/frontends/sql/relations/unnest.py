@@ -38,8 +38,8 @@ def is_generator(node: exp.Expression) -> bool:
     return isinstance(node, _GENERATORS)
 
 
-def add_generated(node: exp.Expression, scope: Scope, around: exp.Expression, outer: bool = False) -> Scope:
-    """Adds the rows of a call to a scope, under the alias of the node `around`.
+def add_generated(node: exp.Expression, scope: Scope, aliased: exp.Expression, outer: bool = False) -> Scope:
+    """Adds the rows of a call to a scope, under the alias of the node `aliased`.
 
     `outer`: a row without elements is kept, with NULL. Returns the scope of the new columns, which are also added to
     the other scope.
@@ -47,28 +47,28 @@ def add_generated(node: exp.Expression, scope: Scope, around: exp.Expression, ou
     if not is_generator(node):
         word = spelling(scope.text.text, node)
         raise scope.text.error(f"{word} in LATERAL VIEW is not supported", node, "use EXPLODE, POSEXPLODE or INLINE")
-    alias = around.args.get("alias")
+    alias = aliased.args.get("alias")
     names = [one.name for one in (alias.columns if alias is not None else ())]
     names = [] if tuple(name.upper() for name in names) == _FLATTEN else names
     table = alias.name if alias is not None else ""
-    if isinstance(node, exp.Unnest) and table and not names and not isinstance(around, exp.Lateral):
+    if isinstance(node, exp.Unnest) and table and not names and not isinstance(aliased, exp.Lateral):
         names, table = [table], ""
     found = scope.text.guarded(node, partial(_elements, node, names, scope))
-    outer = outer or isinstance(node, exp.ExplodeOuter) or bool(around.args.get("outer"))
+    outer = outer or isinstance(node, exp.ExplodeOuter) or bool(aliased.args.get("outer"))
     array = call("outer", found.array) if outer else found.array
-    element = _unnested(array, scope, around)
+    element = _unnested(array, scope, aliased)
     if names and len(names) != len(found.shown):
         message = f"this has {len(found.shown)} columns, but {len(names)} names are given"
-        raise scope.text.error(message, around, "give a name to each column")
+        raise scope.text.error(message, aliased, "give a name to each column")
     shown = zip(names or [name for name, _ in found.shown], [path for _, path in found.shown], strict=True)
     columns = [(name, at(element, path)) for name, path in shown]
     ordinal = isinstance(node, exp.Unnest) and bool(node.args.get("offset"))
-    if ordinal and "ORDINALITY" in scope.text.text[slice(*(extent(around) or (0, 0)))].upper():
+    if ordinal and "ORDINALITY" in scope.text.text[slice(*(extent(aliased) or (0, 0)))].upper():
         columns[-1] = columns[-1][0], call("add", columns[-1][1], lit(1))  # it counts from 1
     made = scope.side()
     taken = [one.alias for one in scope.relations]
     preferred = table or (names[0] if isinstance(node, exp.Unnest) and names else "generated")
-    made.add(Relation.of(table or unused(preferred, taken), columns), around)
+    made.add(Relation.of(table or unused(preferred, taken), columns), aliased)
     return made
 
 

@@ -20,18 +20,18 @@ CONSTANTS = (
 """Constants, which the code that translates a call may inspect. They are not replaced by a name."""
 
 
-def complete(name: str, build: Callable[..., Any], most: int | None = None) -> Callable[..., Any]:
+def complete(name: str, build: Callable[..., Any], max_arguments: int | None = None) -> Callable[..., Any]:
     """Returns a builder of calls that reads all of their arguments.
 
-    It raises PlanError if the last argument is not read, or if there are more than `most`.
+    It raises PlanError if the last argument is not read, or if there are more than `max_arguments`.
     """
 
     def made(args: list[Any], **given: Any) -> Any:
         node = build(args, **given)
-        kept = not args or _within(args[-1], node)
-        if most is not None and len(args) > most:
-            raise PlanError(f"{name} takes {most} argument{'s'[: most - 1]}, not {len(args)}")
-        if not kept and not _reads_last(lambda last: build([*args[:-1], last], **given), args[-1]):
+        last_is_read = not args or _within(args[-1], node)
+        if max_arguments is not None and len(args) > max_arguments:
+            raise PlanError(f"{name} takes {max_arguments} argument{'s'[: max_arguments - 1]}, not {len(args)}")
+        if not last_is_read and not _reads_last(lambda last: build([*args[:-1], last], **given), args[-1]):
             raise PlanError(f"{name} has too many arguments")
         return build(args, **given)
 

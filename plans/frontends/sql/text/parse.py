@@ -160,7 +160,7 @@ def _readable(fault: Fault, text: str) -> PlanError:
             f"SQL: {lacking[1].upper()} needs BY", hint=f"write {lacking[1].upper()} BY",
             position=Position.of(text, *lacking.span(1)), text=text,
         )  # fmt: skip
-    close = None if fault.last else _meant(text, end)
+    close = None if fault.last else _misspelled_keyword(text, end)
     if close is not None:
         (start, end), keyword = close
         return PlanError(
@@ -185,7 +185,7 @@ def misspelled(word: str, names: Iterable[str] = _KEYWORDS) -> list[str]:
     )
 
 
-def _meant(text: str, end: int) -> tuple[tuple[int, int], str] | None:
+def _misspelled_keyword(text: str, end: int) -> tuple[tuple[int, int], str] | None:
     """Returns the last of the few words before a position that is close to a keyword, and that keyword. The word after
     FROM or JOIN is the name of a table, such as `orders`, and is skipped."""
     words = [word.span() for word in re.compile(r"\w+").finditer(text, 0, end)]

@@ -117,8 +117,8 @@ def _is_json_column(select: Any, name: str, table: str) -> bool:
             query = source.this if isinstance(source, exp.Subquery) else _cte(source)
             if query is not None and _selects_json(query, name):
                 return True
-        inside, around = select, select.find_ancestor(exp.CTE, exp.Select)
-        select = around if isinstance(around, exp.Select) else None
+        inside, outer = select, select.find_ancestor(exp.CTE, exp.Select)
+        select = outer if isinstance(outer, exp.Select) else None
     return False
 
 
@@ -131,13 +131,13 @@ def _has(source: Any, query: Any) -> bool:
 
 def _cte(source: Any) -> Any:
     """Returns the query to which the name of a table refers, or None if it is not a CTE."""
-    around = source.parent_select if isinstance(source, exp.Table) else None
-    while around is not None:
-        clause = around.args.get("with_") or around.args.get("with")
+    select = source.parent_select if isinstance(source, exp.Table) else None
+    while select is not None:
+        clause = select.args.get("with_") or select.args.get("with")
         for one in clause.expressions if clause is not None else ():
             if one.alias.lower() == source.name.lower() and not _has(one, source):
                 return one.this
-        around = around.parent_select
+        select = select.parent_select
     return None
 
 
@@ -294,14 +294,14 @@ def _aggregate(node: Any, dialect: str, source: str) -> None:
     text = exp.Distinct(expressions=[text]) if distinct else text
     if order is not None:
         text = exp.Order(this=text, expressions=[one.copy() for one in order.expressions])
-    around = node
-    while isinstance(around.parent, (exp.Filter, exp.Window)) and around.parent.this is around:
-        around = around.parent
-    place = extent(around)
+    outermost = node
+    while isinstance(outermost.parent, (exp.Filter, exp.Window)) and outermost.parent.this is outermost:
+        outermost = outermost.parent
+    place = extent(outermost)
     joined = exp.GroupConcat(this=text, separator=literal(","))
-    if around is not node:
+    if outermost is not node:
         node.replace(placed(joined, extent(node)))
-        joined = around.copy()
+        joined = outermost.copy()
     joined = call("NVL", joined, literal("")) if skipped else joined
     first, last = ("{", "}") if keys else ("[", "]")
-    around.replace(placed(_json(call("CONCAT", literal(first), joined, literal(last))), place))
+    outermost.replace(placed(_json(call("CONCAT", literal(first), joined, literal(last))), place))

@@ -32,13 +32,13 @@ def with_arrows(tree: Any, dialect: str, text: str) -> Any:
 
 def _path(node: Any, dialect: str) -> Any:
     """Returns the path that is parsed as a function with a constant body, or None for a function of elements."""
-    around, body = node.parent, node.this.copy()
-    word = str(around.this).upper() if isinstance(around, exp.Anonymous) else ""
+    parent, body = node.parent, node.this.copy()
+    word = str(parent.this).upper() if isinstance(parent, exp.Anonymous) else ""
     first = body
     while isinstance(first, (exp.JSONExtract, exp.JSONExtractScalar)):
         first = first.this
-    takes = isinstance(around, _OF_FUNCTIONS) or word.startswith(("LIST_", "ARRAY"))
-    if takes or len(node.expressions) != 1 or not isinstance(first, exp.Literal):
+    takes_function = isinstance(parent, _OF_FUNCTIONS) or word.startswith(("LIST_", "ARRAY"))
+    if takes_function or len(node.expressions) != 1 or not isinstance(first, exp.Literal):
         return None
     value, path = exp.column(node.expressions[0].copy()), Dialect.get_or_raise(dialect).to_json_path(first.copy())
     found = exp.JSONExtract(this=value, expression=path, only_json_types=dialect == "postgres" or None)

@@ -29,28 +29,28 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
             _pick_first(node, text)
     for node in reversed(nodes(tree, *_KINDS)):
         count = node.args.get("count") or (node.expressions[0] if len(node.expressions) == 1 else None)
-        whole = isinstance(count, exp.Literal) and count.name.isdigit() and int(count.name) > 0
-        around = node.parent if isinstance(node.parent, exp.Filter) else node
+        positive = isinstance(count, exp.Literal) and count.name.isdigit() and int(count.name) > 0
+        call_or_filter = node.parent if isinstance(node.parent, exp.Filter) else node
         if count is None and isinstance(node, (exp.ArgMax, exp.ArgMin)) and dialect in _OF_KNOWN:
             known: list[Any] = [is_known(node.this)]
-            known += [exp.paren(around.expression.this.copy())] if around is not node else []
+            known += [exp.paren(call_or_filter.expression.this.copy())] if call_or_filter is not node else []
             made = exp.Filter(this=node.copy(), expression=exp.Where(this=exp.and_(*known)))
-            around.replace(placed(made, extent(around)))
+            call_or_filter.replace(placed(made, extent(call_or_filter)))
             continue
-        if node.args.get("count") is not None and not whole:
+        if node.args.get("count") is not None and not positive:
             message = f"{spelling(text, node)} takes a constant number of values, 1 or more"
             hint = "write the number itself, or GREATEST inside of it for the larger of two columns"
             raise PlanError(message, hint=hint, position=place_of(text, node), text=text)
-        if count is None or not whole:
+        if count is None or not positive:
             continue
         value: Any = node.this
         by: Any = node.args.get("expression") or value
         order = exp.Ordered(this=by.copy(), desc=_KINDS[type(node)], nulls_first=False)
         found = exp.Limit(this=exp.Order(this=value.copy(), expressions=[order]), expression=count.copy())
         conditions: list[Any] = [is_known(one) for one in ([by] if value == by or dialect != "duckdb" else [by, value])]
-        conditions += [exp.paren(around.expression.this.copy())] if around is not node else []
+        conditions += [exp.paren(call_or_filter.expression.this.copy())] if call_or_filter is not node else []
         array: Any = exp.Filter(this=exp.ArrayAgg(this=found), expression=exp.Where(this=exp.and_(*conditions)))
-        replaced, array = _over(around, array)
+        replaced, array = _with_window(call_or_filter, array)
         some = exp.GT(
             this=exp.Anonymous(this="CARDINALITY", expressions=[array.copy()]), expression=exp.Literal.number(0)
         )
@@ -58,11 +58,11 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
     return tree
 
 
-def _over(around: Any, array: Any) -> tuple[Any, Any]:
+def _with_window(call_or_filter: Any, array: Any) -> tuple[Any, Any]:
     """Returns the node that an array replaces, and the array, with the window of the aggregate if it has one."""
-    window = around.parent
-    if not isinstance(window, exp.Window) or around.arg_key != "this":
-        return around, array
+    window = call_or_filter.parent
+    if not isinstance(window, exp.Window) or call_or_filter.arg_key != "this":
+        return call_or_filter, array
     made = window.copy()
     made.set("this", array)
     return window, made
@@ -83,7 +83,7 @@ def _pick_first(node: Any, text: str) -> None:
             text=text,
         )
     whole = node.parent if isinstance(node.parent, (exp.IgnoreNulls, exp.RespectNulls)) else node
-    around = whole.parent if isinstance(whole.parent, exp.Filter) else whole
+    call_or_filter = whole.parent if isinstance(whole.parent, exp.Filter) else whole
     order = node.this.copy()
     for item in order.expressions if isinstance(node, exp.Last) else ():
         first = bool(item.args.get("nulls_first"))
@@ -91,10 +91,10 @@ def _pick_first(node: Any, text: str) -> None:
         item.set("nulls_first", not first)
     known = isinstance(node, exp.AnyValue) or isinstance(whole, exp.IgnoreNulls)
     conditions: list[Any] = [is_known(order.this)] if known else []
-    conditions += [exp.paren(around.expression.this.copy())] if around is not whole else []
+    conditions += [exp.paren(call_or_filter.expression.this.copy())] if call_or_filter is not whole else []
     array: Any = exp.ArrayAgg(this=exp.Limit(this=order, expression=exp.Literal.number(1)))
     if conditions:
         array = exp.Filter(this=array, expression=exp.Where(this=exp.and_(*conditions)))
-    replaced, array = _over(around, array)
+    replaced, array = _with_window(call_or_filter, array)
     made = exp.Bracket(this=array, expressions=[exp.Literal.number(0)], offset=0)
     replaced.replace(placed(made, extent(replaced)))

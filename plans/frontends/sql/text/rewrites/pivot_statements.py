@@ -58,7 +58,7 @@ def _pivoted(node: Any) -> Any:
         fields=[fields[0].copy()],
         columns=[exp.to_identifier(name, quoted=True) for name in names],
     )
-    return _around(node, rows, pivot)
+    return _select_pivoted(node, rows, pivot)
 
 
 def _unpivoted(node: Any) -> Any:
@@ -69,10 +69,10 @@ def _unpivoted(node: Any) -> Any:
     values = [exp.to_identifier(one.name) for one in values]
     nulls = node.args.get("include_nulls")
     pivot = exp.Pivot(unpivot=True, expressions=values, fields=[field], include_nulls=nulls)
-    return _around(node, node.this.copy(), pivot)
+    return _select_pivoted(node, node.this.copy(), pivot)
 
 
-def _around(node: Any, rows: Any, pivot: Any) -> Any:
+def _select_pivoted(node: Any, rows: Any, pivot: Any) -> Any:
     """Returns the query over pivoted rows."""
     rows.set("pivots", [pivot])
     made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=rows))
