@@ -100,10 +100,10 @@ def distinct_names(block: Block) -> tuple[str, ...]:
     return unused_names([column.name for column in block.columns])
 
 
-def unused_names(wishes: Iterable[str]) -> tuple[str, ...]:
+def unused_names(preferred_names: Iterable[str]) -> tuple[str, ...]:
     """Returns the names with numbers appended to repeated ones, without regard to case."""
     found: list[str] = []
-    for preferred in wishes:
+    for preferred in preferred_names:
         found.append(unused(preferred or "c", [*found, WEIGHT]))
     return tuple(found)
 

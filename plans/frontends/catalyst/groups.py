@@ -44,7 +44,7 @@ _DISTINCT = ("count", "sum", "avg", "string_agg", "array_agg", "collect_set")
 class Translate(Protocol):
     """Translates an expression over the columns of a block; see `plans.frontends.catalyst.relations`."""
 
-    def __call__(self, node: Node, block: Block, *, added: Any = None, more: Any = None) -> Expr:
+    def __call__(self, node: Node, block: Block, *, added: Any = None, override: Any = None) -> Expr:
         """Returns the expression."""
         ...
 
@@ -130,8 +130,8 @@ class Rows:
         if len(self.columns) == len(query.columns):
             return query
         source = base.sources[0]
-        meant = {col(c.name, c.type): source.qualified(c.name) for c in query.columns}
-        outputs = tuple((name, replaced(expr, meant)) for name, expr in self.columns.items())
+        replacements = {col(c.name, c.type): source.qualified(c.name) for c in query.columns}
+        outputs = tuple((name, replaced(expr, replacements)) for name, expr in self.columns.items())
         return Query(query.text, (source,), (), outputs, False)
 
     def _added(self, called: AggregateCall) -> Expr:
@@ -200,14 +200,14 @@ def _constant(node: Node, message: str) -> str | None:
 
 def grouped(node: Node, block: Block, reading: Reading, translate: Translate) -> Block:
     """Returns the block of an Aggregate over a block."""
-    rows, inside, beside = Rows(alias=reading.alias), list[Source](), list[Source]()
+    rows, inner_sources, outer_sources = Rows(alias=reading.alias), list[Source](), list[Source]()
     given, session = node.trees("groupingExpressions"), None
-    parting = next((key for key in given if key.kind == "AttributeReference" and key.id in reading.gaps), None)
-    if parting is not None:
-        others = [translate(key, block) for key in given if key is not parting]
-        block, session = in_sessions(parting, translate(parting, block), block, others, reading)
-    within = partial(translate, block=block, added=inside, more=session and session.refused)
-    keys = {session.start if session and key is parting else within(key): "" for key in given}
+    session_key = next((key for key in given if key.kind == "AttributeReference" and key.id in reading.gaps), None)
+    if session_key is not None:
+        others = [translate(key, block) for key in given if key is not session_key]
+        block, session = in_sessions(session_key, translate(session_key, block), block, others, reading)
+    within = partial(translate, block=block, added=inner_sources, override=session and session.refused)
+    keys = {session.start if session and key is session_key else within(key): "" for key in given}
     keys = {expr: rows.column(expr, "key") for expr in keys}
     known = {expr: col(name, expr.type) for expr, name in keys.items()}
     if any(expr.type == "null" for expr in keys):
@@ -224,33 +224,33 @@ def grouped(node: Node, block: Block, reading: Reading, translate: Translate) ->
             parts = enumerate(rows.pivoted(item.child, within))
             named += [Named(_part(item.id, place), str(item.fields["name"]), part) for place, part in parts]
             continue
-        value = replaced(translate(item, block, added=beside, more=meaning), known)
+        value = replaced(translate(item, block, added=outer_sources, override=meaning), known)
         named.append(Named(item.id, str(item.fields["name"]), value))
     calls, whole = tuple(rows.calls.values()), not node.fields["groupingExpressions"]
     made = [*known.values(), *(col(call.name, call.type) for call in calls)]
-    shown = named if not beside and not rows.picks else [Named(-1, expr.value, expr) for expr in made]
+    shown = named if not outer_sources and not rows.picks else [Named(-1, expr.value, expr) for expr in made]
     names = unused_names([one.name for one in shown])
     outputs = tuple((name, one.value) for name, one in zip(names, shown, strict=True))
     columns = tuple(rows.columns.items()) or (("one", TRUE),)
-    query = Query(reading.text, (*block.sources, *inside), block.conditions, columns, False)
+    query = Query(reading.text, (*block.sources, *inner_sources), block.conditions, columns, False)
     relation: Relation
     if calls or whole or not {e.value for _, e in outputs if e.op == "col"}.issuperset(keys.values()):
         relation = Group(query, tuple(keys.values()), calls, outputs, None, whole)
     else:  # no aggregate: the distinct rows
-        meant = {col(name, expr.type): expr for expr, name in keys.items()}
-        relation = replace(query, outputs=tuple((n, replaced(e, meant)) for n, e in outputs), distinct=True)
+        replacements = {col(name, expr.type): expr for expr, name in keys.items()}
+        relation = replace(query, outputs=tuple((n, replaced(e, replacements)) for n, e in outputs), distinct=True)
     found = reading.derived(relation, tuple(shown), names, "groups")
     if shown is named:
         return found
-    meant = dict(zip(made, (column.value for column in found.columns), strict=True))
-    values = tuple(replace(one, value=replaced(one.value, meant)) for one in named)
-    pairs = [(expr, meant[key]) for expr, key in known.items()]
+    replacements = dict(zip(made, (column.value for column in found.columns), strict=True))
+    values = tuple(replace(one, value=replaced(one.value, replacements)) for one in named)
+    pairs = [(expr, replacements[key]) for expr, key in known.items()]
 
     def of(picked: tuple[tuple[str, Expr], ...]) -> Query:
         return replace(query, outputs=picked)
 
     picks = [pick(called, alias, of, pairs) for called, alias in rows.picks.items()]
-    return replace(found, sources=(*found.sources, *beside, *picks), columns=values)
+    return replace(found, sources=(*found.sources, *outer_sources, *picks), columns=values)
 
 
 def part_of(node: Node) -> int | None:

@@ -73,16 +73,16 @@ def _expr(
     reading: Reading,
     ctes: Ctes,
     added: list[Source] | None = None,
-    more: Meaning | None = None,
+    override: Meaning | None = None,
 ) -> Expr:
     """Returns an expression over the columns of a block.
 
-    The sources of its subqueries are appended to `added`. `more` translates other nodes, and is called first.
+    The sources of its subqueries are appended to `added`. `override` translates other nodes, and is called first.
     """
     known = {column.id: column for column in block.columns}
 
     def meaning(inner: Node) -> Expr | None:
-        found = None if more is None else more(inner)
+        found = None if override is None else override(inner)
         if found is not None:
             return found
         if inner.kind == "AttributeReference":
@@ -232,13 +232,13 @@ def _join(node: Node, reading: Reading, ctes: Ctes) -> Block:
     if kind == "RightOuter":
         left, right = right, left
     if kind in ("Inner", "Cross"):
-        both = _beside(left, right)
+        both = _product(left, right)
         on = _condition(node, both, reading, ctes)
         return replace(both, conditions=(*both.conditions, *on))
     if kind in _OUTER:
         right = reading.as_source(right)
-        on = _condition(node, _beside(left, right), reading, ctes)
-        both = _beside(left, replace(right, sources=(replace(right.sources[0], join=_OUTER[kind], on=on),)))
+        on = _condition(node, _product(left, right), reading, ctes)
+        both = _product(left, replace(right, sources=(replace(right.sources[0], join=_OUTER[kind], on=on),)))
         return replace(both, columns=(*right.columns, *left.columns)) if kind == "RightOuter" else both
     if kind == "FullOuter":
         return _full(node, left, right, reading, ctes)
@@ -247,13 +247,13 @@ def _join(node: Node, reading: Reading, ctes: Ctes) -> Block:
             right = reading.as_source(right)
         group = reading.group()
         right = replace(right, sources=tuple(replace(source, group=group) for source in right.sources))
-        both = _beside(left, right)
+        both = _product(left, right)
         on = _condition(node, both, reading, ctes)
         return replace(both, columns=left.columns, conditions=(*both.conditions, *on))
     if kind not in ("LeftAnti", "ExistenceJoin"):
         raise PlanError(f"a join of kind {kind} is not supported")
     right = reading.as_source(right)
-    on = _condition(node, _beside(left, right), reading, ctes)
+    on = _condition(node, _product(left, right), reading, ctes)
     source = replace(right.sources[0], join="anti" if kind == "LeftAnti" else "mark", on=on)
     columns = left.columns
     if kind == "ExistenceJoin":
@@ -266,7 +266,7 @@ _OUTER = {"LeftOuter": "left", "RightOuter": "left", "LeftSingle": "single"}
 """The names in the algebra of Spark's joins that pad rows."""
 
 
-def _beside(left: Block, right: Block) -> Block:
+def _product(left: Block, right: Block) -> Block:
     return Block(
         (*left.sources, *right.sources),
         (*left.columns, *right.columns),
@@ -282,7 +282,7 @@ def _condition(node: Node, block: Block, reading: Reading, ctes: Ctes) -> tuple[
 def _full(node: Node, left: Block, right: Block, reading: Reading, ctes: Ctes) -> Block:
     """Returns the left join, and the right rows without a partner, padded with NULLs."""
     left, right = reading.as_source(left), reading.as_source(right)
-    both = _beside(left, right)
+    both = _product(left, right)
     on = _condition(node, both, reading, ctes)
     names = distinct_names(both)
     (one,), (two,) = left.sources, right.sources
@@ -363,9 +363,9 @@ def _limit(node: Node, reading: Reading, ctes: Ctes) -> Block:
         if inner.kind == "GlobalLimit":
             if limit is not None or offset:
                 break
-            limit = _whole(inner, "limitExpr", reading)
+            limit = _row_count(inner, "limitExpr", reading)
         elif inner.kind == "Offset":
-            offset += _whole(inner, "offsetExpr", reading)
+            offset += _row_count(inner, "offsetExpr", reading)
         elif inner.kind == "Project":
             if not all(item.kind == "AttributeReference" for item in inner.trees("projectList")):
                 break
@@ -395,7 +395,7 @@ def _limit(node: Node, reading: Reading, ctes: Ctes) -> Block:
     return replace(found, columns=tuple(known[column.id] for column in shown))
 
 
-def _whole(node: Node, name: str, reading: Reading) -> int:
+def _row_count(node: Node, name: str, reading: Reading) -> int:
     given = node.tree(name)
     value = literal(given, reading.zone).value if given is not None and given.kind == "Literal" else None
     if not isinstance(value, int) or not 0 <= value <= _MOST:

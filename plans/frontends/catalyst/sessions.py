@@ -35,20 +35,20 @@ class Session:
     def part(self, node: Node, greatest: Callable[[Expr], Expr]) -> Expr | None:
         """Returns the part of the struct that a node reads, or None if it reads another value. `greatest`: an aggregate
         of the rows."""
-        if node.kind == "GetStructField" and self._is(node.child):
+        if node.kind == "GetStructField" and self._is_session(node.child):
             return session_end(greatest(self.time), self.gap) if int(node.fields["ordinal"]) else self.start
         return (
             struct([self.start, session_end(greatest(self.time), self.gap)], ["start", "end"])
-            if self._is(node)
+            if self._is_session(node)
             else None
         )
 
     def refused(self, node: Node) -> None:
         """Raises PlanError if a node is the struct, because its end is unknown within the rows of a session."""
-        if self._is(node):
+        if self._is_session(node):
             raise PlanError("an aggregate of session_window is not supported", hint="aggregate the time column instead")
 
-    def _is(self, node: Node) -> bool:
+    def _is_session(self, node: Node) -> bool:
         return node.kind == "AttributeReference" and node.id == self.id
 
 
@@ -91,8 +91,8 @@ def in_sessions(key: Node, value: Expr, block: Block, keys: list[Expr], reading:
     struct, `value` its translation, and `keys` are the other grouping values."""
     gap = reading.gaps[key.id]
     time = value.args[1] if value.op == "named_struct" else call("get_field", value, lit("start"))
-    more = [Named(_HIDDEN - i, "key", one) for i, one in enumerate(keys)]
-    columns = (*block.columns, *more, Named(_HIDDEN, "at", time))
+    key_columns = [Named(_HIDDEN - i, "key", one) for i, one in enumerate(keys)]
+    columns = (*block.columns, *key_columns, Named(_HIDDEN, "at", time))
     known = call("not", call("isnull", time))
     rows = replace(block, columns=columns, conditions=(*block.conditions, known))
     names = distinct_names(rows)

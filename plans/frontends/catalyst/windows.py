@@ -60,7 +60,7 @@ def window(node: Node, block: Block, reading: Reading, translate: Translate) -> 
     base = reading.derived(query, block.columns, names, "rows")
     calls = _Calls(Rows({column.name: col(column.name, column.type) for column in query.columns}), unqualified(base))
     grouped = [(item, spec) for item, f, spec in items if f.kind == "AggregateExpression" and not is_picked(f)]
-    whole = [item for item, spec in grouped if _whole(spec)]
+    whole = [item for item, spec in grouped if _is_whole_partition(spec)]
     values = {item.id: calls.value(f, spec, order, translate) for item, f, spec in items if item not in whole}
     made = base
     if calls.functions:
@@ -69,24 +69,27 @@ def window(node: Node, block: Block, reading: Reading, translate: Translate) -> 
         shown = (*block.columns, *(Named(_HIDDEN, one.name, NULL) for one in calls.functions))
         below = reading.derived(relation, shown, tuple(column.name for column in relation.columns), "rows")
         source = below.sources[0]
-        meant = {col(c.name, c.type): source.qualified(c.name) for c in relation.columns}
+        replacements = {col(c.name, c.type): source.qualified(c.name) for c in relation.columns}
         made = replace(below, columns=below.columns[: len(block.columns)])
-        more = (Named(item.id, str(item.fields["name"]), replaced(values[item.id], meant)) for item, *_ in items
-                if item not in whole)  # fmt: skip
-        made = replace(made, columns=(*made.columns, *more))
+        functions = (
+            Named(item.id, str(item.fields["name"]), replaced(values[item.id], replacements))
+            for item, *_ in items
+            if item not in whole
+        )
+        made = replace(made, columns=(*made.columns, *functions))
     for item, function, _ in items:
         if item not in whole:
             continue
         name = str(item.fields["name"])
         source = made.sources[0]
         groups, value = over_partition(function, name, query, keys, base, reading, translate)
-        ties = [
+        key_matches = [
             call("nseq", source.qualified(key), c.value) for key, c in zip(keys, groups.columns, strict=False)
         ]  # fmt: skip
         made = replace(
             made,
             sources=(*made.sources, *groups.sources),
-            conditions=(*made.conditions, *ties),
+            conditions=(*made.conditions, *key_matches),
             columns=(*made.columns, Named(item.id, name, value)),
         )
     return made
@@ -137,12 +140,12 @@ class _Calls:
     def _aggregate(self, node: Node, frame: Frame, order: tuple[Order, ...], within: Callable[[Node], Expr]) -> Expr:
         rows = Rows(self.rows.columns)
         value = rows.call(node, within)
-        meant = {}
+        replacements = {}
         for one in rows.calls.values():
             listed = one.function in _LISTS and not one.distinct and not one.order
             made = replace(one, name="", order=order if listed else one.order)
-            meant[col(one.name, one.type)] = self._added(made.over(frame))
-        return replaced(value, meant)
+            replacements[col(one.name, one.type)] = self._added(made.over(frame))
+        return replaced(value, replacements)
 
     def _added(self, made: WindowFunction) -> Expr:
         """Returns the column of a function, which is added if it is missing."""
@@ -202,7 +205,7 @@ def _signed(node: Node) -> tuple[Decimal, str]:
         raise PlanError("the bound of a frame is not a constant", hint="write a number or an INTERVAL") from None
 
 
-def _whole(spec: Node) -> bool:
+def _is_whole_partition(spec: Node) -> bool:
     """Returns True if the frame of a window is the whole partition."""
     frame = next((child for child in spec.children if child.kind == "SpecifiedWindowFrame"), None)
     if frame is None:

@@ -22,10 +22,10 @@ _LIKES = (exp.Like, exp.ILike)
 
 def with_columns(node: exp.Select, scope: Scope) -> None:
     """Expands COLUMNS in the SELECT list and in WHERE of a SELECT. The scope has the relations of its FROM."""
-    if any(_meant(item) for item in node.expressions):
+    if any(_columns_calls(item) for item in node.expressions):
         node.set("expressions", [one for item in node.expressions for one in _items(item, scope)])
     where = node.args.get("where")
-    if where is not None and _meant(where):
+    if where is not None and _columns_calls(where):
         parts = [part for _, part, _ in _each(where.this, scope)]
         where.set("this", exp.and_(*parts, copy=False))
 
@@ -92,7 +92,7 @@ def _is_like(node: exp.Expression) -> bool:
     return isinstance(node, _LIKES) and isinstance(node.this, exp.Star)
 
 
-def _meant(node: exp.Expression) -> list[exp.Expression]:
+def _columns_calls(node: exp.Expression) -> list[exp.Expression]:
     """Returns the calls of COLUMNS, and `* LIKE`, in an expression without its subqueries."""
     found, todo = [], [node]
     while todo:
@@ -106,7 +106,7 @@ def _meant(node: exp.Expression) -> list[exp.Expression]:
 
 def _items(item: exp.Expression, scope: Scope) -> Iterator[exp.Expression]:
     """Yields an item for each selected column, or the item itself if it has no COLUMNS."""
-    if not _meant(item):
+    if not _columns_calls(item):
         yield item
         return
     for name, part, match in _each(value_of(item), scope):
@@ -118,7 +118,7 @@ def _items(item: exp.Expression, scope: Scope) -> Iterator[exp.Expression]:
 
 def _each(node: exp.Expression, scope: Scope) -> Iterator[tuple[str, exp.Expression, re.Match[str] | None]]:
     """Yields the name of each selected column, with the expression for it."""
-    calls = _meant(node)
+    calls = _columns_calls(node)
     negated = [one.parent for one in calls if _is_like(one) and isinstance(one.parent, exp.Not)]
     if len({call.sql() for call in calls}) > 1 or any(call.args.get("unpack") for call in calls):
         raise scope.text.error(
@@ -144,7 +144,7 @@ def _each(node: exp.Expression, scope: Scope) -> Iterator[tuple[str, exp.Express
         made = node.copy()
         column = exp.column(name, table=relation.alias if everywhere.count(name.lower()) > 1 else None, quoted=True)
         value = replaced.get(name.lower(), column)
-        for call in _meant(made):
+        for call in _columns_calls(made):
             place = call.parent if _is_like(call) and isinstance(call.parent, exp.Not) else call
             new = placed(value.copy(), extent(calls[0]))
             if place is made:

@@ -60,22 +60,22 @@ def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
             if name not in ("expressions", "always") and value:
                 word = name.upper().replace("_", " ")
                 raise text.error(f"{word} is not supported", group, "list the columns", text.words.phrase(word))
-        return [Grouping(tuple(_meant(item, node, scope) for item in group.expressions))]
+        return [Grouping(tuple(_grouping_expression(item, node, scope) for item in group.expressions))]
     if len(several) > _MOST:
         raise text.error(f"{len(several)} groupings in one query are too many", group, f"{_MOST} are maintained")
     written = _once(item for one in several for item in one)
-    every = tuple(_meant(item, node, scope) for item in written)
+    every = tuple(_grouping_expression(item, node, scope) for item in written)
     whole = several == [[]] and not group.args.get("grouping_sets")  # after a list, there is one of columns, too
     found = []
     for one in several:
         chosen = tuple(_once(one))
-        items = tuple(_meant(item, node, scope) for item in chosen)
+        items = tuple(_grouping_expression(item, node, scope) for item in chosen)
         always = not chosen and bool(group.args.get("always"))
         found.append(Grouping(items, every, whole or always, True, tuple(written), chosen))
     return found
 
 
-def _meant(item: exp.Expression, node: exp.Select, scope: Scope) -> exp.Expression:
+def _grouping_expression(item: exp.Expression, node: exp.Select, scope: Scope) -> exp.Expression:
     """Returns the expression of an item of GROUP BY: an ordinal or an alias stands for an item of the SELECT list,
     unless a table has a column with that name."""
     if isinstance(item, exp.Literal) and not item.is_string:

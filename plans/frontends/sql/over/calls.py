@@ -124,14 +124,14 @@ class Windows:
 
             def computed(name: str, expr: Expr) -> str:
                 given = exp.Anonymous(this=name, expressions=[node.copy()])  # a node that no other column has
-                return self.below.add(given, replaced(expr, self._meant()))
+                return self.below.add(given, replaced(expr, self._columns_of_rows()))
 
             return framed.aggregate(node, order, self._column_of, add, computed)
         if own is None:
             raise text.error(f"the window function {spelling(text.text, inner)} is not supported", node, _HINT)
         return self._added(self._own(Call(node, keys, by, WindowFunction("", "", own, frame=frame))))
 
-    def _meant(self) -> dict[Expr, Expr]:
+    def _columns_of_rows(self) -> dict[Expr, Expr]:
         """Returns the expressions of the columns of the rows that aggregates over frames read."""
         items = (*self.below.items, *self.below.hidden)
         return {col(f"{ROWS}.{item.name}", item.expr.type): item.expr for item in items}

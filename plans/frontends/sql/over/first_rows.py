@@ -25,7 +25,7 @@ def first_rows(root: exp.Expression, text: Text) -> exp.Expression:
         if on is not None:
             _distinct_on(node, on, text)
         elif by is not None:
-            _ranked(node, exp.RowNumber, [_meant(key, node, text).copy() for key in by], "LIMIT BY", text)
+            _ranked(node, exp.RowNumber, [_selected_item(key, node, text).copy() for key in by], "LIMIT BY", text)
         elif options is not None and options.args.get("with_ties") and not options.args.get("percent"):
             if node.args.get("order") is None:
                 raise text.error("WITH TIES needs an ORDER BY", limit, "add an ORDER BY, which defines the first rows")
@@ -38,7 +38,7 @@ _Ranks = list[tuple[type[exp.Expression], type[exp.Binary], int]]
 
 def _distinct_on(node: exp.Select, on: exp.Expression, text: Text) -> None:
     """Replaces DISTINCT ON by ROW_NUMBER. Without ORDER BY, the row with the least keys is first."""
-    keys = [_meant(key, node, text).copy() for key in (on.expressions if isinstance(on, exp.Tuple) else [on])]
+    keys = [_selected_item(key, node, text).copy() for key in (on.expressions if isinstance(on, exp.Tuple) else [on])]
     if node.args.get("order") is None:
         node.set("order", exp.Order(expressions=[exp.Ordered(this=key.copy(), nulls_first=True) for key in keys]))
     node.set("distinct", None)
@@ -70,7 +70,7 @@ def _qualify(
     order = node.args.get("order")
     by = [one.copy() for one in order.expressions] if order is not None else []
     for one in by:
-        one.set("this", _meant(one.this, node, text).copy())
+        one.set("this", _selected_item(one.this, node, text).copy())
     conditions = []
     for function, comparison, count in ranks:
         order = exp.Order(expressions=[one.copy() for one in by]) if by else None
@@ -79,7 +79,7 @@ def _qualify(
     node.set("qualify", placed(exp.Qualify(this=exp.and_(*conditions)), extent(place) or extent(node)))
 
 
-def _meant(node: exp.Expression, select: exp.Select, text: Text) -> exp.Expression:
+def _selected_item(node: exp.Expression, select: exp.Select, text: Text) -> exp.Expression:
     """Returns the item of the SELECT list that a number or the name of an output column refers to."""
     if isinstance(node, exp.Column) and not node.table:
         named = (one for one in select.expressions if isinstance(one, exp.Alias) and _same(one.alias, node.name))

@@ -126,13 +126,15 @@ class Framed(_Rows):
             expr = columns[column]
             return split(expr.value)[1] if expr.op == "col" else computed(column, expr)
 
-        meant = {}
+        replacements = {}
         for one in self.groups.calls.values():
             if one.name in value.columns:
                 arguments, where = tuple(map(name, one.arguments)), None if one.where is None else name(one.where)
                 order_ = tuple(replace(by, column=name(by.column)) for by in one.order)
-                meant[col(one.name, one.type)] = add(replace(one, arguments=arguments, where=where, order=order_))
-        return replaced(value, meant)
+                replacements[col(one.name, one.type)] = add(
+                    replace(one, arguments=arguments, where=where, order=order_)
+                )
+        return replaced(value, replacements)
 
 
 def _values(node: exp.Expression, called: bool = False) -> Iterator[exp.Expression]:

@@ -119,7 +119,7 @@ def _rounded(node: Any, dialect: str) -> Any:
     return call("NEAREST_EVEN", node.this) if dialect in POSTGRES and node.args.get("decimals") is None else None
 
 
-def _whole(name: str) -> Callable[[Any, str], Any]:
+def _with_one_argument(name: str) -> Callable[[Any, str], Any]:
     def made(node: Any, dialect: str) -> Any:
         return call(name, node.this) if len(list(node.iter_expressions())) == 1 else None
 
@@ -216,7 +216,7 @@ def _concat(node: Any, dialect: str) -> Any:
     return call("CONCAT", *(exp.Coalesce(this=one, expressions=[literal("")]) for one in texts))
 
 
-def _side_by_side(node: Any, dialect: str) -> Any:
+def _concatenated(node: Any, dialect: str) -> Any:
     """Returns texts joined by || or CONCAT_WS, with doubles as DuckDB writes them."""
     if dialect != "duckdb":
         return None
@@ -371,7 +371,7 @@ def _sized_digest(node: Any, dialect: str) -> Any:
     return call("SHA2", node.this, exp.Literal.number(256)) if node.args.get("length") is None else None
 
 
-def _in_small_letters(node: Any, dialect: str) -> Any:
+def _in_lower_case(node: Any, dialect: str) -> Any:
     return call("LOWER", call("HEX", node.this)) if dialect in POSTGRES else None
 
 
@@ -382,8 +382,8 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.TryCast: _cast,
     exp.Log: _logarithm,
     exp.Round: _rounded,
-    exp.Ceil: _whole("DOUBLE_CEIL"),
-    exp.Floor: _whole("DOUBLE_FLOOR"),
+    exp.Ceil: _with_one_argument("DOUBLE_CEIL"),
+    exp.Floor: _with_one_argument("DOUBLE_FLOOR"),
     exp.Trunc: _truncated,
     **dict.fromkeys((exp.Div, exp.Mod, exp.IntDiv), _quotient),
     exp.TimeSlice: moments.sliced,
@@ -399,8 +399,8 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.JSONType: _json_kind,
     exp.Typeof: _typeof,
     exp.ParseJSON: _parsed,
-    exp.DPipe: _side_by_side,
-    exp.ConcatWs: _side_by_side,
+    exp.DPipe: _concatenated,
+    exp.ConcatWs: _concatenated,
     exp.SplitPart: _split_part,
     exp.Ln: _renamed("IEEE_LN", "duckdb"),
     exp.Greatest: _extreme,
@@ -422,5 +422,5 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Base64Encode: _renamed("BASE64", "snowflake"),
     exp.SHA2: _sized_digest,
     exp.SHA2Digest: _digest,
-    exp.Hex: _in_small_letters,
+    exp.Hex: _in_lower_case,
 }

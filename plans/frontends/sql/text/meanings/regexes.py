@@ -78,7 +78,7 @@ def _options(node: Any, name: str, left_out: str = "") -> str:
     return "".join(one for one in found if one not in left_out)
 
 
-def _whole(node: Any, name: str, default: int) -> int:
+def _constant_integer(node: Any, name: str, default: int) -> int:
     given = node.args.get(name)
     if given is None:
         return default
@@ -87,18 +87,18 @@ def _whole(node: Any, name: str, default: int) -> int:
     return int(given.name)
 
 
-def _from_the_first(node: Any) -> None:
+def _check_start_position(node: Any) -> None:
     """Raises PlanError if the search does not begin at the first character."""
-    if _whole(node, "position", 1) != 1:
+    if _constant_integer(node, "position", 1) != 1:
         raise PlanError("a regular expression always starts at the first character", hint="use SUBSTRING")
 
 
 def _replaced(node: Any, dialect: str) -> Any:
-    _from_the_first(node)
+    _check_start_position(node)
     options = _options(node, "modifiers", "g")
     first = bool(node.args.get("single_replace")) and dialect not in _REPLACES_ALL
     first &= "g" not in node.text("modifiers")
-    which = _whole(node, "occurrence", 1 if first else 0)
+    which = _constant_integer(node, "occurrence", 1 if first else 0)
     if which > 1:
         raise PlanError("REGEXP_REPLACE replaces either all matches or the first one", hint=f"not number {which}")
     new = node.args.get("replacement") or exp.Literal.string("")
@@ -156,11 +156,11 @@ def _extracted(node: Any, dialect: str) -> Any:
     if isinstance(node.args.get("group"), exp.Array):
         hint = "write a struct of calls, one for each group"
         raise PlanError("REGEXP_EXTRACT with names of groups is not supported", hint=hint)
-    _from_the_first(node)
+    _check_start_position(node)
     inner = "e" in node.text("parameters")
     pattern = _pattern(node, dialect, _options(node, "parameters", "e"))
-    group = exp.Literal.number(_whole(node, "group", 0) or int(inner))
-    which = _whole(node, "occurrence", 1)
+    group = exp.Literal.number(_constant_integer(node, "group", 0) or int(inner))
+    which = _constant_integer(node, "occurrence", 1)
     if isinstance(node, exp.RegexpExtractAll):
         return call("REGEXP_EXTRACT_ALL", node.this, pattern, group)
     if which != 1:
@@ -170,9 +170,13 @@ def _extracted(node: Any, dialect: str) -> Any:
     return call("REGEXP_SUBSTR" if missing else "REGEXP_EXTRACT", node.this, pattern, group)
 
 
-def _placed(node: Any, dialect: str) -> Any:
-    _from_the_first(node)
-    if _whole(node, "occurrence", 1) != 1 or _whole(node, "option", 0) or _whole(node, "group", 0):
+def _match_position(node: Any, dialect: str) -> Any:
+    _check_start_position(node)
+    if (
+        _constant_integer(node, "occurrence", 1) != 1
+        or _constant_integer(node, "option", 0)
+        or _constant_integer(node, "group", 0)
+    ):
         raise PlanError(
             "REGEXP_INSTR supports only the position of the first match", hint="leave the other arguments out"
         )
@@ -180,7 +184,7 @@ def _placed(node: Any, dialect: str) -> Any:
 
 
 def _counted(node: Any, dialect: str) -> Any:
-    _from_the_first(node)
+    _check_start_position(node)
     return call("REGEXP_COUNT", node.this, _pattern(node, dialect, _options(node, "parameters")))
 
 
@@ -188,7 +192,7 @@ def _split(node: Any, dialect: str) -> Any:
     return call("SPLIT", node.this, _pattern(node, dialect), *([node.args["limit"]] if node.args.get("limit") else []))
 
 
-def _called(node: Any, dialect: str) -> Any:
+def _split_to_array(node: Any, dialect: str) -> Any:
     """Returns the replacement of REGEXP_SPLIT_TO_ARRAY, or None for other functions."""
     given = node.expressions
     if str(node.this).upper() != "REGEXP_SPLIT_TO_ARRAY" or len(given) != 2:
@@ -205,8 +209,8 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.RegexpExtract: _extracted,
     exp.RegexpSubstr: _extracted,
     exp.RegexpExtractAll: _extracted,
-    exp.RegexpInstr: _placed,
+    exp.RegexpInstr: _match_position,
     exp.RegexpCount: _counted,
     exp.RegexpSplit: _split,
-    exp.Anonymous: _called,
+    exp.Anonymous: _split_to_array,
 }

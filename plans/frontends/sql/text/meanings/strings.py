@@ -80,7 +80,7 @@ def _converted(node: Any, dialect: str) -> Any:
     return call("LEFT", whole, exp.Literal.number(type_.expressions[0].name))
 
 
-def _placed(node: Any, dialect: str) -> Any:
+def _element_position(node: Any, dialect: str) -> Any:
     """Returns ARRAY_POSITION: in PostgreSQL and Snowflake it is NULL for a missing element; Snowflake counts from 0."""
     if dialect not in (*POSTGRES, "snowflake"):
         return None
@@ -108,7 +108,7 @@ MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Format: _formatted,
     exp.Strtok: _token,
     exp.Convert: _converted,
-    exp.ArrayPosition: _placed,
+    exp.ArrayPosition: _element_position,
     exp.ArraySlice: _sliced,
 }
 """The replacements of nodes by type. A function returns None if the node means the same as in Spark."""
