@@ -42,10 +42,10 @@ def windows_of(args: argparse.Namespace) -> dict[str, Window]:
     }
     for option, make in makers.items():
         for text in getattr(args, option[2:].replace("-", "_")):
-            name, said = _named(option, text)
+            name, window = _named(option, text)
             if name.lower() in map(str.lower, found):
                 raise PlanError(f"{option} {text}: {name} already has a window", hint="give one per relation")
-            found[name] = make(text, [part.strip() for part in said.split(":")])
+            found[name] = make(text, [part.strip() for part in window.split(":")])
     for text in args.late:
         name, late = _named("--late", text)
         of = next((known for known in found if known.lower() == name.lower()), None)
@@ -58,10 +58,10 @@ def windows_of(args: argparse.Namespace) -> dict[str, Window]:
 
 
 def _named(option: str, text: str) -> tuple[str, str]:
-    name, equals, said = text.partition("=")
-    if not equals or not name.strip() or not said.strip():
+    name, equals, window = text.partition("=")
+    if not equals or not name.strip() or not window.strip():
         raise PlanError(f"{option} {text!r} names no relation and window", hint=f"write {_FORMS[option]}")
-    return name.strip(), said.strip()
+    return name.strip(), window.strip()
 
 
 _FORMS = {

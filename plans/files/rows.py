@@ -70,8 +70,8 @@ class RowsFile:
             fields = [pa.schema([(name, _decoded(type_))]) for type_ in (one, other)]
             return pa.unify_schemas(fields, promote_options="permissive").field(0).type
         except (pa.ArrowException, TypeError):
-            said = f"column {name!r} is {one} in one file and {other} in another"
-            raise FileError(f"cannot read {self._path}: {said}; declare the relation") from None
+            reason = f"column {name!r} is {one} in one file and {other} in another"
+            raise FileError(f"cannot read {self._path}: {reason}; declare the relation") from None
 
     def rows(self, table: Table, lines: bool = False) -> pa.Table:
         """Returns the rows in order, for a relation. A column has its declared type if all of its values are valid;
@@ -105,8 +105,8 @@ class RowsFile:
         try:
             return pa.concat_tables([_as_texts(rows) for rows in read.values()], promote_options="permissive")
         except (pa.ArrowException, TypeError):
-            said = "its files have different types for one column"
-            raise FileError(f"cannot read {self._path}: {said}") from None
+            reason = "its files have different types for one column"
+            raise FileError(f"cannot read {self._path}: {reason}") from None
 
     @property
     def notes(self) -> list[str]:

@@ -39,8 +39,8 @@ def contents(path: Path) -> tuple[str, bytes]:
 def unreadable(path: Path, error: OSError) -> FileError:
     """Returns the error about a file or folder that the system cannot open."""
     missing = isinstance(error, FileNotFoundError)
-    said = "there is no such file" if missing else (error.strerror or str(error)).lower()
-    return FileError(f"cannot read {path}: {said}")
+    why = "there is no such file" if missing else (error.strerror or str(error)).lower()
+    return FileError(f"cannot read {path}: {why}")
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ def unpacked(data: bytes, path: PurePath) -> tuple[str, bytes]:
     format_, packing = formats.named(path)
     found = formats.packing_of(data)
     if packing is not None and found != packing:
-        said = "it is not compressed" if found is None else f"it is compressed with {found}"
-        said = said if data else "it is empty"
-        raise FileError(f"cannot read {path}: its name says {packing}, but {said}; rename the file, or write it again")
+        why = "it is not compressed" if found is None else f"it is compressed with {found}"
+        why = why if data else "it is empty"
+        raise FileError(f"cannot read {path}: its name says {packing}, but {why}; rename the file, or write it again")
     for _ in range(_DEEPEST):
         if found is None:
             break
@@ -122,8 +122,8 @@ def checked_format(data: bytes, named: str | None, path: PurePath) -> str:
     if found in (PARQUET, ARROW) and named in (None, PARQUET, ARROW):
         return found
     if named in (PARQUET, ARROW) or found in (PARQUET, ARROW):
-        said = "is empty" if not data else f"is a file of {found}" if found in (PARQUET, ARROW) else "is none"
-        raise FileError(f"cannot read {path}: its name says {named}, but it {said}; rename the file, or write it again")
+        why = "is empty" if not data else f"is a file of {found}" if found in (PARQUET, ARROW) else "is none"
+        raise FileError(f"cannot read {path}: its name says {named}, but it {why}; rename the file, or write it again")
     if b"\x00" in head:
         raise FileError(f"cannot read {path}: it is neither Parquet, Arrow nor text")
     return named or (JSON if found == JSON else TEXT)

@@ -63,22 +63,22 @@ def _mark(over: Over, kind: Kind) -> tuple[Over, str]:
     from left to right, so the column that says whether a row follows another one is placed before the mark.
     """
     value, where, last = kind
-    columns, given, said = over.input.columns, *_named(over)
-    taken = [*said, *said.values(), *(one.name for one in over.functions)]
+    columns, given, names = over.input.columns, *_named(over)
+    taken = [*names, *names.values(), *(one.name for one in over.functions)]
     near, other, mark = (unused(preferred, taken) for preferred in ("near", "other", "first"))
     types = {column.name: column.type for column in columns}
-    keys = dict.fromkeys(said[name] for name in (*over.keys, value, *([where] if where is not None else [])))
-    order = tuple(replace(by, column=said[by.column]) for by in over.order)
-    neighbour = WindowFunction(near, types[value], "lead" if last else "lag", (said[value],), count=1)
+    keys = dict.fromkeys(names[name] for name in (*over.keys, value, *([where] if where is not None else [])))
+    order = tuple(replace(by, column=names[by.column]) for by in over.order)
+    neighbour = WindowFunction(near, types[value], "lead" if last else "lag", (names[value],), count=1)
     rows = Over(given, tuple(keys), order, (neighbour,))
     source = Source("rows", Table("rows", tuple(Column(c.name, c.type) for c in rows.columns)), input=rows)
-    there = [call("not", call("isnull", source.qualified(said[value])))]
-    there += [source.qualified(said[where])] if where is not None else []
+    there = [call("not", call("isnull", source.qualified(names[value])))]
+    there += [source.qualified(names[where])] if where is not None else []
     alone = call("isnull", source.qualified(near))
     added = (
         [(mark, conjoin([*there, alone]))] if last else [(other, call("not", alone)), (mark, conjoin([*there, alone]))]
     )
-    shown = ((column.name, source.qualified(said[column.name])) for column in columns)
+    shown = ((column.name, source.qualified(names[column.name])) for column in columns)
     inner = Query(over.text, (source,), (), (*shown, *added), False)
     return replace(over, input=inner, hidden=over.hidden + len(added)), mark
 
@@ -87,9 +87,9 @@ def _named(over: Over) -> tuple[Relation, dict[str, str]]:
     """Returns the input of window functions, and for each of its columns the name that it has there. A column that the
     result does not have is named as in the query, because messages show the name."""
     rows = over.input
-    said = {column.name: column.name for column in rows.columns}
+    names = {column.name: column.name for column in rows.columns}
     if isinstance(rows, Query):
         for name, expr in rows.outputs[len(over.shown) :]:
-            said[name] = unused(split(str(expr))[1] if expr.op == "col" else str(expr), [*said, *said.values()])
-        rows = replace(rows, outputs=tuple((said[name], expr) for name, expr in rows.outputs))
-    return rows, said
+            names[name] = unused(split(str(expr))[1] if expr.op == "col" else str(expr), [*names, *names.values()])
+        rows = replace(rows, outputs=tuple((names[name], expr) for name, expr in rows.outputs))
+    return rows, names

@@ -105,11 +105,11 @@ def dropped(program: Program, name: str) -> Program:
     A removed stage is replaced by a linear stage without terms, so that the others keep their numbers. Raises PlanError
     if the result does not exist, or another result reads it.
     """
-    gone = result_of(program, name)
-    left = tuple(result for result in _results(program) if result is not gone)
-    readers = [result.name for result in left if gone.name in result.reads]
+    target = result_of(program, name)
+    left = tuple(result for result in _results(program) if result is not target)
+    readers = [result.name for result in left if target.name in result.reads]
     if readers:
-        raise PlanError(f"the view {gone.name} is read by {', '.join(readers)}", hint=f"drop {readers[0]} first")
+        raise PlanError(f"the view {target.name} is read by {', '.join(readers)}", hint=f"drop {readers[0]} first")
     return replace(without_others(program, [result.stage for result in left]), results=left)
 
 

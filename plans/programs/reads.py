@@ -61,8 +61,8 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
 
 def typed(made: _Made) -> _Made:
     """Returns a plan or program unchanged. Raises PlanError if it reads a column without a type."""
-    for said in _untyped(made):
-        raise PlanError(said)
+    for problem in _untyped(made):
+        raise PlanError(problem)
     return made
 
 

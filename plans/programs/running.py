@@ -36,8 +36,8 @@ class Windowed:
     def names(self) -> list[str]:
         """Returns the names of the stage's columns that determine the position of a row in its partition, in the order
         of comparison."""
-        said = [one.column for one in self.stage.order]
-        return said + [c.name for c in self.stage.feed.columns if c.name not in (*said, *self.stage.keys)]
+        order = [one.column for one in self.stage.order]
+        return order + [c.name for c in self.stage.feed.columns if c.name not in (*order, *self.stage.keys)]
 
     def place(self, name: str) -> int | None:
         """Returns the position in the result of a column of the feed, or None if it is not in the output."""
@@ -132,11 +132,11 @@ def ranged(program: Program) -> Ranged:
                 "one, of whole numbers and decimals",
             )
     places = [found.place(name) for name in found.names]
-    told = next((i for i, at in enumerate(places) if at is None), len(places))
+    first_missing = next((i for i, at in enumerate(places) if at is None), len(places))
     lacking = [n for n in (*found.stage.keys, *(o.column for o in found.stage.order)) if found.place(n) is None]
-    if lacking or not told or any(at is not None for at in places[told:]):
+    if lacking or not first_missing or any(at is not None for at in places[first_missing:]):
         raise PlanError(
             "ranges go from row to row in the order of the window, but the result does not have the ORDER BY columns",
             hint="select the columns of PARTITION BY and ORDER BY too",
         )
-    return Ranged(found, tuple(program.output[at] for at in places[:told] if at is not None))
+    return Ranged(found, tuple(program.output[at] for at in places[:first_missing] if at is not None))

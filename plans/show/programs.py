@@ -105,9 +105,9 @@ def upserts(table: Table) -> str:
 
 def enforced(table: Table) -> str:
     """Returns what is checked for a table with an enforced declaration, and what that costs."""
-    said = f"key ({', '.join(table.key)})" if table.key else "no two rows alike"
+    declaration = f"key ({', '.join(table.key)})" if table.key else "no two rows alike"
     cost = "two look-ups per change, memory: a record per key and per row"
-    return f"{table.name}: {said}; {cost}; {_ON_SPARK}"
+    return f"{table.name}: {declaration}; {cost}; {_ON_SPARK}"
 
 
 def to_json(program: Program) -> str:
@@ -121,12 +121,12 @@ def explained(
 ) -> str:
     """Returns `to_json` with an entry `explained`: the verdict, the cost of each stage, the wires, how an engine runs
     each part of the stages, and the expressions of each stage that Arrow evaluates. `Program.from_json` reads it."""
-    told = {**upkeep.to_json(program), "wires": wires_to_json(program, wires or wiring(program))}
+    explained_parts = {**upkeep.to_json(program), "wires": wires_to_json(program, wires or wiring(program))}
     if segments:
-        told["batch"] = list(segments)
+        explained_parts["batch"] = list(segments)
     if is_native is not None:
-        told["by_arrow"] = [evaluated.by_arrow(stage, is_native) for stage in program.stages]
-    shown = {**json.loads(to_json(program)), "explained": told}
+        explained_parts["by_arrow"] = [evaluated.by_arrow(stage, is_native) for stage in program.stages]
+    shown = {**json.loads(to_json(program)), "explained": explained_parts}
     return json.dumps(shown, indent=2) + "\n"
 
 

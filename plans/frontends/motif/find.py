@@ -120,7 +120,7 @@ def _augmented(branch: Branch) -> list[Edge | Vertex]:
 def _elements(branch: Branch, found: Found) -> dict[str, Mapping[str, Expr]]:
     """Returns the columns of all elements that a branch has found, and of the columns that describe the branch, by
     element."""
-    return {**found.elements, **{name: {"": value} for name, value in {**found.said, **branch.said}.items()}}
+    return {**found.elements, **{name: {"": value} for name, value in {**found.labels, **branch.labels}.items()}}
 
 
 def _value(known: Mapping[str, Mapping[str, Expr]], element: str, field: str, types: Types) -> Expr:

@@ -43,8 +43,8 @@ def parse(text: str, schema: Schema) -> Relation:
 
 def _columns(name: str, branch: Branch, found: Found) -> list[tuple[str, Expr]]:
     """Returns the output columns of an element that a search has."""
-    if name in (said := {**found.said, **branch.said}):
-        return [(name, said[name])]
+    if name in (labels := {**found.labels, **branch.labels}):
+        return [(name, labels[name])]
     columns = found.elements.get(name, {})
     if any(isinstance(term, Edge) and term.name == name for term in branch.terms):
         return [(f"{name}_{column}", expr) for column, expr in columns.items() if column.lower() not in ENDS]

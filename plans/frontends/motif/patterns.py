@@ -60,7 +60,7 @@ class Branch:
     direction: str = ""
 
     @property
-    def said(self) -> dict[str, Expr]:
+    def labels(self) -> dict[str, Expr]:
         """Returns the columns that identify a branch of a range."""
         if self.hop is None:
             return {}

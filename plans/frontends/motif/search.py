@@ -34,7 +34,7 @@ class Found:
     sources: tuple[Source, ...] = ()
     conditions: tuple[Expr, ...] = ()
     elements: Elements = default(default_factory=dict)
-    said: Mapping[str, Expr] = default(default_factory=dict)
+    labels: Mapping[str, Expr] = default(default_factory=dict)
     distinct: bool = False
 
     def joined(self, *sources: Source, where: Iterable[Expr] = ()) -> Found:
@@ -79,7 +79,7 @@ class Search:
             (term, f"({src})-[{name}]->({dst})", "out"),
         )
         return tuple(
-            replace(self.edge(found, way), said={"_pattern": lit(pattern), "_direction": lit(direction)})
+            replace(self.edge(found, way), labels={"_pattern": lit(pattern), "_direction": lit(direction)})
             for way, pattern, direction in both
         )
 
@@ -124,7 +124,7 @@ class Search:
         outputs: dict[tuple[str, str], str] = {}
         for element, columns in found[0].elements.items():
             outputs |= {(element, name): "" for name in columns}
-        outputs |= {("", name): "" for name in found[0].said}
+        outputs |= {("", name): "" for name in found[0].labels}
         for key in outputs:
             outputs[key] = unused("_".join(filter(None, key)), outputs.values())
         parts = [
@@ -136,8 +136,8 @@ class Search:
         elements: dict[str, dict[str, Expr]] = {}
         for (element, name), column in outputs.items():
             elements.setdefault(element, {})[name] = source.qualified(column)
-        said = elements.pop("", {})
-        return Found((source,), elements=elements, said=said)
+        labels = elements.pop("", {})
+        return Found((source,), elements=elements, labels=labels)
 
     def query(self, found: Found, outputs: Iterable[tuple[str, Expr]], distinct: bool) -> Query:
         """Returns the join core of a search."""
@@ -160,4 +160,4 @@ def union(parts: list[Query], distinct: bool) -> Relation:
 
 def _value(found: Found, key: tuple[str, str]) -> Expr:
     element, name = key
-    return found.elements[element][name] if element else found.said[name]
+    return found.elements[element][name] if element else found.labels[name]

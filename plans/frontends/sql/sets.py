@@ -81,9 +81,9 @@ def _branch(node: exp.Expression, scope: Scope, branches: _Branches, by_name: bo
         node = node.this
     if isinstance(node, exp.SetOperation) and not (limited(node) or by_name or node.args.get("by_name")):
         return _operation(node, scope, branches)
-    beside = replace(scope.outer or scope, ctes=scope.ctes, depth=scope.depth - 1)
+    outer_scope = replace(scope.outer or scope, ctes=scope.ctes, depth=scope.depth - 1)
     made = scope.reading.read(
-        node, beside, correlated=scope.outer is not None, unique=not (branches or by_name), typed=False
+        node, outer_scope, correlated=scope.outer is not None, unique=not (branches or by_name), typed=False
     )
     if isinstance(made, SetOperation) and _is_union(made.function):  # the groupings of a SELECT
         first = len(branches)

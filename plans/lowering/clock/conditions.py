@@ -144,7 +144,7 @@ def _within(
     if not inside or (joined and any(source.join != "inner" or source.group for source in inside)):
         raise PlanError(
             "a comparison with the clock reads "
-            + ("columns of outer joins or subqueries beside others" if inside else "no column"),
+            + ("columns of outer joins or subqueries together with other columns" if inside else "no column"),
             hint="select what is compared in FROM (SELECT ...), and compare its column with NOW()",
         )
     leading = inside[0]

@@ -59,11 +59,11 @@ def _parts(query: Query) -> list[frozenset[int]]:
         if len(tied) > 1:
             parts = [part for part in parts if part not in tied] + [set().union(*tied)]
     for part in [part for part in parts if not part & keyed]:
-        beside = set().union(*(link - part for link in links if link & part))
-        if len(beside) == 1 and beside <= keyed:
-            home = next(other for other in parts if beside <= other)
+        shared = set().union(*(link - part for link in links if link & part))
+        if len(shared) == 1 and shared <= keyed:
+            target = next(other for other in parts if shared <= other)
             parts.remove(part)
-            home |= part
+            target |= part
     return [frozenset(part) for part in parts]
 
 

@@ -32,7 +32,7 @@ class PayloadReplay(Replay):
         self.pays = [not node.free and kind != EXISTS for node, kind in zip(plan.nodes, kinds, strict=True)]
         self.links = [[c for c in below if self.pays[c]] for below in self.children]
         self.weight: list[dict[Row, int]] = [{} for _ in plan.nodes]
-        self.told: list[dict[Row, int]] = [{} for _ in plan.nodes]  # Pub of the groups above a node
+        self.published: list[dict[Row, int]] = [{} for _ in plan.nodes]  # Pub of the groups above a node
         self.change: list[dict[Row, int]] = [{} for _ in plan.nodes]
         depth = [0] * len(plan.nodes)
         for i, node in enumerate(plan.nodes[1:], 1):
@@ -67,7 +67,7 @@ class PayloadReplay(Replay):
             for key, change in list(self.change[c].items()):
                 if change or self.sums:
                     self._tell(c, parent, key, change)
-                self.told[c][key] += change
+                self.published[c][key] += change
             self.change[c].clear()
 
     def _tell(self, c: int, parent: int, key: Row, change: int) -> None:
@@ -88,12 +88,12 @@ class PayloadReplay(Replay):
         key, count = self._key(node, row), self.joinable[node].get(self._key(node, row), 0)
         own = self._own(node, row, change * self._weight(node, row))
         if count == 0:
-            self.told[node][key] = own
+            self.published[node][key] = own
         elif change > 0 or count > 1:
             self._pend(node, key, own)
         super()._s_update(node, row, change)
         if change < 0 and count == 1:
-            del self.told[node][key]
+            del self.published[node][key]
             self.change[node].pop(key, None)
 
     def _key(self, node: int, row: Row) -> Row:
@@ -108,14 +108,14 @@ class PayloadReplay(Replay):
             if instead is not None and c == instead[0]:
                 weight *= instead[1]
             else:
-                weight *= self.told[c][tuple(row[p] for p in self.in_parent[c])]
+                weight *= self.published[c][tuple(row[p] for p in self.in_parent[c])]
         return weight
 
     def _pend(self, node: int, key: Row, value: int) -> None:
         parent, rows = self.parent[node], self.rows_by_key[node].get(key, ())
         unread = not rows or (len(rows) == 1 and all(self.missing[parent][row] > 0 for row in rows))
         if node in self.summed and unread:
-            self.told[node][key] += value
+            self.published[node][key] += value
         else:
             self.change[node][key] = self.change[node].get(key, 0) + value
 

@@ -50,9 +50,9 @@ def _head(program: Program, wires: Wires) -> str:
     growth = max(upkeep.upkeep(stage).growth for stage in program.stages)
     meaning, remedy = upkeep.advice(program)
     todo = "".join(f"<p>{_code(text)}</p>" for text in (meaning, remedy) if text)
-    said = f"<div class='verdict {_colour(growth)}'><b>{escape(upkeep.verdict(program))}</b>{todo}</div>"
-    told = f"{_queries(program)}{said}{_facts(_program_facts(program, wires))}"
-    return f"<h1>How this query is kept up to date</h1>{told}"
+    verdict_html = f"<div class='verdict {_colour(growth)}'><b>{escape(upkeep.verdict(program))}</b>{todo}</div>"
+    facts_html = f"{_queries(program)}{verdict_html}{_facts(_program_facts(program, wires))}"
+    return f"<h1>How this query is kept up to date</h1>{facts_html}"
 
 
 def _code(text: str) -> str:

@@ -116,9 +116,9 @@ def _sort(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> p
         rows, pair = np.nonzero(inside)
         one, two = firsts[rows] + low[pair], firsts[rows] + high[pair]
         given = [elements.take(pa.array(order[one])), elements.take(pa.array(order[two]))]
-        said = _over(body, given, outer, rows)
-        there[rows[~validity(said)]] = False
-        way = pc.fill_null(said, 0).to_numpy(zero_copy_only=False)
+        compared = _over(body, given, outer, rows)
+        there[rows[~validity(compared)]] = False
+        way = pc.fill_null(compared, 0).to_numpy(zero_copy_only=False)
         swap = (way > 0) | ((way == 0) & (order[one] > order[two]))
         order[one[swap]], order[two[swap]] = order[two[swap]], order[one[swap]]
     made = listed(sizes, elements.take(pa.array(order)), type_, np.ones(len(sizes), bool))

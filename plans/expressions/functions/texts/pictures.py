@@ -41,8 +41,8 @@ def picture(pattern: str) -> Picture:
             f"{pattern!r} is not a supported pattern of numbers",
             hint="a pattern consists of FM, $, the digits 9 and 0, ',' or G, one . or D, and S, MI or PR",
         )
-    behind = (found[6] or "").upper()
-    sign = "S" if found[2] else "s" if behind == "S" else behind
+    suffix = (found[6] or "").upper()
+    sign = "S" if found[2] else "s" if suffix == "S" else suffix
     whole = (found[4] or "").upper().replace("G", ",")
     return Picture(found[1] is not None, found[3] is not None, whole, found[5], sign)
 
@@ -55,15 +55,15 @@ def _written(value: Any, pattern: str) -> str | None:
         value = Decimal(repr(value))
     places = shape.places or ""
     exact = Decimal(value).quantize(Decimal(1).scaleb(-len(places)), ROUND_HALF_UP, _EXACT)
-    digits, _, behind = f"{abs(exact):f}".partition(".")
+    digits, _, decimals = f"{abs(exact):f}".partition(".")
     digits, room = digits.lstrip("0"), sum(sign != "," for sign in shape.whole)
     if len(digits) > room:
-        digits, behind = "#" * room, "#" * len(places)
+        digits, decimals = "#" * room, "#" * len(places)
     whole = _whole(shape, digits, room)
     if shape.bare:
-        kept = max(places.rfind("0") + 1, len(behind.rstrip("0")))
-        behind = behind[:kept]
-    text = whole.lstrip() + ("." + behind if shape.places is not None else "")
+        kept = max(places.rfind("0") + 1, len(decimals.rstrip("0")))
+        decimals = decimals[:kept]
+    text = whole.lstrip() + ("." + decimals if shape.places is not None else "")
     return _signed(shape, "$" * shape.dollar + text, exact < 0, " " * (len(whole) - len(whole.lstrip())))
 
 

@@ -143,7 +143,7 @@ class _Reader:
         else:
             return empty
         if fixed:
-            raise self.refused("a quantifier behind a place")
+            raise self.refused("a quantifier after an assertion")
         self.emit(sign)
         follows = self.pattern[self.at : self.at + 1]
         if follows == "?":
@@ -152,7 +152,7 @@ class _Reader:
         elif follows == "+":
             raise self.refused("a possessive quantifier")
         if self.pattern[self.at : self.at + 1] in ("*", "+", "?", "{"):
-            raise self.refused("a quantifier behind a quantifier")
+            raise self.refused("a quantifier after a quantifier")
         return empty
 
     def element(self, depth: int) -> bool:
@@ -217,7 +217,7 @@ class _Reader:
     def escaped(self) -> bool:
         sign = self.pattern[self.at + 1 : self.at + 2]
         if not sign:
-            raise self.refused("a backslash with nothing behind it")
+            raise self.refused("a backslash at the end")
         if _BACKREFERENCE.match(sign):
             raise self.refused("a back-reference")
         if sign in _PLACES or sign == "b":

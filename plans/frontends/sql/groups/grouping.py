@@ -204,7 +204,7 @@ class Groups:
         inner = inner.this if isinstance(inner, exp.IgnoreNulls) else inner
         flagged = (inner.this if isinstance(inner, exp.WithinGroup) else inner).args.get("own")
         if function is None:
-            raise text.error(f"FILTER behind {spelling(text.text, inner)} is not supported", node)
+            raise text.error(f"FILTER after {spelling(text.text, inner)} is not supported", node)
         resolved = _OWN.get(function, function) if flagged else function
         ordered = ordered_call(inner, text, isinstance(node if where is None else node.this, exp.IgnoreNulls))
         if ordered is not None:

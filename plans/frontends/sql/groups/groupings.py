@@ -93,8 +93,8 @@ def _sets(group: exp.Group, text: Text) -> list[_Set] | None:
     """Returns the expressions of every grouping, or None if there is only one."""
     if group.args.get("all") is False:
         raise text.error("GROUP BY DISTINCT is not supported", group, "leave duplicate groupings out")
-    behind = [item for name in _BEHIND for item in group.args.get(name) or ()]
-    if len(behind) > 1 or (behind and not group.expressions):
+    modifiers = [item for name in _BEHIND for item in group.args.get(name) or ()]
+    if len(modifiers) > 1 or (modifiers and not group.expressions):
         raise text.error("GROUP BY takes one WITH ROLLUP, WITH CUBE or GROUPING SETS after its columns", group)
     plain: list[Any] = list(group.expressions)
     if group.args.get("grouping_sets"):  # Spark: GROUP BY a, b GROUPING SETS ((a, b), (a))

@@ -244,10 +244,10 @@ class Windows:
         frame.sources.append(source)
         names = {col(f"@{c.name}", c.type): source.qualified(c.name) for c in source.table.columns}
         for keys, partitions in self.whole.items():
-            beside = frame.derived(partitions.relation(rows), f"{preferred}_groups")
-            frame.sources.append(beside)
-            frame.conditions += [call("nseq", source.qualified(key), beside.qualified(key)) for key in keys]
-            names |= {made: beside.qualified(made.value[1:]) for made in partitions.values}
+            groups = frame.derived(partitions.relation(rows), f"{preferred}_groups")
+            frame.sources.append(groups)
+            frame.conditions += [call("nseq", source.qualified(key), groups.qualified(key)) for key in keys]
+            names |= {made: groups.qualified(made.value[1:]) for made in partitions.values}
         return names
 
     def _hidden(self) -> int:
