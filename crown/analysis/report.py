@@ -67,7 +67,7 @@ class Report:
             "memory", f"{size_text(self.bytes)} in use, {self.dictionary:,} values in the dictionary"
         )
         if self.missing_deletes:
-            lines += explain.field("missing", f"{self.missing_deletes:,} copies that deletes did not find")
+            lines += explain.field("missing", f"{self.missing_deletes:,} copies in deletes did not exist")
         for stage in self.stages:
             lines += ["", *_stage(stage)]
         return "\n".join(lines) + "\n"
