@@ -54,16 +54,16 @@ class Buffers:
         self._handed_over = []
         self.renew()
 
-    def keeps(self, block: Zset) -> bool:
+    def copies(self, block: Zset) -> bool:
         """Returns True if a block has so few tuples that a reader gets a copy of them."""
         return 2 * len(block) < self._rows
 
-    def own(self, block: Zset) -> Zset:
+    def detach(self, block: Zset) -> Zset:
         """Returns the tuples of a block without payload, the first ones of ``out``, in memory of the reader.
 
         Copies few tuples. Otherwise hands over the buffer itself.
         """
-        if self.keeps(block):
+        if self.copies(block):
             return Zset.of_columns(np.array(block.rows.T, order="C"), block.weights)
         self.hand_over()
         return block

@@ -155,9 +155,11 @@ def compile_plan(plan: Plan) -> CompiledPlan:
         lookups, numbers = _lookups(plan, members, children, index)
         look = out.place([w for i, key in lookups for w in (indexes[i], out.place(key))])
         aliases = out.place(list(members))
-        made = out.place([width, end, table_at(rows_table(min(members))), len(members), aliases, len(lookups), look])
+        descriptor = out.place(
+            [width, end, table_at(rows_table(min(members))), len(members), aliases, len(lookups), look]
+        )
         for i in members:
-            record[i] = made
+            record[i] = descriptor
             look_ups[i] = out.place(numbers[i])
     compiled = CompiledPlan(
         np.empty(0, np.int64),
@@ -217,7 +219,7 @@ def _place_index(
 
     Writes the offsets of the groups of each edge to ``shift``. Returns the descriptor's offset.
     """
-    edges = [i for i, of in enumerate(index) if of == first]
+    edges = [i for i, source in enumerate(index) if source == first]
     k = len(plan.nodes[first].key)
     end = 0
     for i in edges:
@@ -301,21 +303,21 @@ def _carried(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> int:
     node = nodes[i]
     if node.parent >= 0 and not node.free:
         return int(COUNTED)
-    own = [a for a in node.attributes if a not in node.key]
+    new = [a for a in node.attributes if a not in node.key]
     below = compiled.children[i]
-    if node.parent < 0 or len(own) != 1 or any(_adds_attributes(nodes, compiled, c) for c in below):
+    if node.parent < 0 or len(new) != 1 or any(_adds_attributes(nodes, compiled, c) for c in below):
         return int(PLAIN)
     if compiled.weighs(i):
         return int(PLAIN)  # the enumeration needs its rows, not only their new attributes
-    return _from_row(compiled, i, own[0])
+    return _from_row(compiled, i, new[0])
 
 
 def _adds_attributes(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> bool:
     """Returns True if an enumeration must visit node ``i`` below its parent's row. It need not if the node is bound, or
     if it and its subtree have no payload and only repeat attributes: then the key has exactly one known row."""
     node = nodes[i]
-    own = any(a not in node.key for a in node.attributes) or compiled.weighs(i)
-    return node.free and (own or any(_adds_attributes(nodes, compiled, c) for c in compiled.children[i]))
+    adds = any(a not in node.key for a in node.attributes) or compiled.weighs(i)
+    return node.free and (adds or any(_adds_attributes(nodes, compiled, c) for c in compiled.children[i]))
 
 
 def _loops(plan: Plan, compiled: CompiledPlan, witness: int | None) -> tuple[list[_Loop], list[_Loop]]:

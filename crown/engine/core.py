@@ -51,7 +51,7 @@ class Core:
 
         ``check`` is called between blocks. O(changes * lambda + deltas).
         """
-        return self._found(self._checked(changes, check))
+        return self._net_change(self._checked(changes, check))
 
     def events(self, changes: Sequence[RelationChange], check: Callable[[], None] = lambda: None) -> list[Zset]:
         """Applies a batch of a plan with a payload. Returns the changes of the values of its terms.
@@ -114,7 +114,7 @@ class Core:
         inverse = [change.inverse() for change in changes]
         with self.state.budget.lifted():
             blocks = self._begin(inverse, bool(self.state.header[A.H_LIVE_ON]))
-            return list(map(self.head.codes, blocks)) if events else self._found(blocks)
+            return list(map(self.head.codes, blocks)) if events else self._net_change(blocks)
 
     @property
     def open(self) -> bool:
@@ -168,10 +168,10 @@ class Core:
             yield block
             check()
 
-    def _found(self, blocks: Iterable[Zset]) -> list[Zset]:
+    def _net_change(self, blocks: Iterable[Zset]) -> list[Zset]:
         """Returns the change of the result for the blocks of a batch, as output tuples."""
-        found = list(map(self.head.codes, blocks))
-        return found if self.state.plan.consolidated else [Zset.gathered(found, self.head.width).net()]
+        outputs = list(map(self.head.codes, blocks))
+        return outputs if self.state.plan.consolidated else [Zset.gathered(outputs, self.head.width).net()]
 
     # Inspection
     # ------------------------------------------------------------------------------------------------------------

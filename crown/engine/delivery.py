@@ -76,11 +76,11 @@ class Delivery:
             self.close()
 
 
-def refuse(busy: bool, lost: bool) -> None:
+def refuse(busy: bool, unusable: bool) -> None:
     """Raises ConcurrentChangeError if a state is busy, UnusableStateError if it is lost."""
     if busy:
         raise ConcurrentChangeError(BUSY)
-    if lost:
+    if unusable:
         raise UnusableStateError(LOST)
 
 

@@ -33,8 +33,8 @@ from plans.plan import Plan
 
 Place = Callable[[Sequence[int]], int]
 """Appends words to the plan array and returns their offset."""
-_HOW = {VALUE: L.WORD, VALID: L.IS_VALID, UP: L.IS_UP, DOWN: L.IS_DOWN}
-_HOW_OF_FLOATS = {
+_FACTOR_KINDS = {VALUE: L.WORD, VALID: L.IS_VALID, UP: L.IS_UP, DOWN: L.IS_DOWN}
+_FACTOR_KINDS_OF_DOUBLES = {
     VALUE: L.FLOAT, PLUS: L.IS_PLUS, MINUS: L.IS_MINUS, UP: L.IS_UP, DOWN: L.IS_DOWN_FLOAT,
 }  # fmt: skip
 
@@ -70,8 +70,8 @@ class Parts:
     @staticmethod
     def of(terms: Iterable[Term], plan: Plan) -> Parts:
         """Returns the distinct terms among ``terms`` as parts."""
-        factors = {term: [(plan.attributes[name].type, what) for _, name, what in term] for term in terms}
-        limbs = {term: limbs_of(of) for term, of in factors.items()}
+        factors = {term: [(plan.attributes[name].type, kind) for _, name, kind in term] for term in terms}
+        limbs = {term: limbs_of(kinds) for term, kinds in factors.items()}
         ordered = sorted(limbs, key=lambda term: (limbs[term], len(term)))
         doubles = {term: doubles_of(factors[term]) for term in ordered}
         at, word = {}, 0
@@ -159,10 +159,10 @@ class PayloadLayout:
         """Returns the column with the handles of free node ``i``."""
         return self.first_handle + self.weighing.index(i)
 
-    def descriptor(self, i: int, word_of: Callable[[str], int], place: Place) -> int:
+    def descriptor(self, i: int, offset_of: Callable[[str], int], place: Place) -> int:
         """Places the payload descriptor of node ``i``. Returns its offset, or 0 if it has none.
 
-        ``word_of``: returns the offset of an attribute from the row.
+        ``offset_of``: returns the offset of an attribute from the row.
         """
         if i not in self.weighing and not self.has_groups(i):
             return 0
@@ -170,12 +170,12 @@ class PayloadLayout:
         pairs = [w for c in links for w in (link_of(self._children[i].index(c)), len(self._plan.nodes[c].key))]
         parts: list[int] = []
         for term, head in zip(self.parts[i].terms, _heads(self.parts[i]), strict=True):
-            own = [w for e, name, what in term if e == i for w in (word_of(name), self._factor_kind(name, what))]
+            factors = [w for e, name, kind in term if e == i for w in (offset_of(name), self._factor_kind(name, kind))]
             word, limbs, *_, doubles, _, far = head
-            parts += [word, limbs, len(own) // 2, place(own), doubles, self._before(term, i), far]
+            parts += [word, limbs, len(factors) // 2, place(factors), doubles, self._before(term, i), far]
             for c in links:
-                rest = self.below(term, c)
-                parts += [self.parts[c].at[rest], self.parts[c].limbs[rest], self.parts[c].doubles[rest]]
+                part = self.below(term, c)
+                parts += [self.parts[c].at[part], self.parts[c].limbs[part], self.parts[c].doubles[part]]
         column = self.handle_column(i) if node.free else 0
         above = 0 if node.free else self.links(node.parent).index(i)
         weighed = int(self._payload.kinds[i] == COUNTED)
@@ -189,10 +189,10 @@ class PayloadLayout:
         before = [c for node in self.weighing[: self.weighing.index(i)] for c in self.links(node)]
         return sum(self.parts[c].doubles[self.below(term, c)] for c in before)
 
-    def _factor_kind(self, name: str, what: str) -> int:
+    def _factor_kind(self, name: str, kind: str) -> int:
         """Returns how kernels compute a factor from the code of an attribute."""
         floating = self._plan.attributes[name].type == "float64"
-        return _HOW_OF_FLOATS[what] if floating and what in _HOW_OF_FLOATS else _HOW[what]
+        return _FACTOR_KINDS_OF_DOUBLES[kind] if floating and kind in _FACTOR_KINDS_OF_DOUBLES else _FACTOR_KINDS[kind]
 
     def header(self, place: Place) -> dict[int, int]:
         """Returns the header words of the plan array."""

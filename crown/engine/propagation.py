@@ -53,7 +53,7 @@ class Propagation:
         self._compiled = compiled
         self._bags = state.bags
         self._part = {node: 1 + i for i, node in enumerate(state.bags)}  # node of a bag -> number of its arena
-        self._budget, self._whole = state.budget, state.budget.whole
+        self._budget, self._root_budget = state.budget, state.budget.whole
         self._scratch = compiled.new_scratch()
         self._marks = numbers(self._scratch)
         self._marks[layout.X_LENDS] = 1
@@ -88,7 +88,7 @@ class Propagation:
     @property
     def loads(self) -> int:
         """Returns the number of insertions from which a batch is loaded in bulk."""
-        return self._loader.least
+        return self._loader.min_tuples
 
     def make_ready(self) -> None:
         """Chooses the buffer for a batch that another kernel applies."""
@@ -242,7 +242,7 @@ class Propagation:
     def _fills(self) -> bool:
         """Returns True for many insertions into an empty result: its deltas are then the whole new result."""
         return (
-            sum([change.net.weights.size - change.deletes for change in self._changes]) >= self._loader.least
+            sum([change.net.weights.size - change.deletes for change in self._changes]) >= self._loader.min_tuples
             and kernels.root_size(self._arena, self._halves) == 0
         )
 
@@ -286,7 +286,7 @@ class Propagation:
         while status != update.DONE:
             if status == update.FULL:
                 yield from self._handed(1)
-            if not self._whole.fixed:
+            if not self._root_budget.fixed:
                 self._budget.allow(0)
             self._settled = False
             try:
@@ -344,7 +344,7 @@ class Propagation:
             and alias.node not in self._compiled.summed
         ):
             marks[layout.X_I] = self._loader.load(alias.node, values, copies, masks, self.buffers.out)
-        if not self._whole.fixed:
+        if not self._root_budget.fixed:
             self._budget.allow(0)
         while True:
             if status is None:

@@ -68,11 +68,11 @@ def together(cells: list[dict[str, Any]]) -> dict[str, Any]:
     return {**summed(cells), "max_delay": max(cell["max_delay"] for cell in cells), "cells": len(cells)}
 
 
-def summed(given: list[dict[str, Any]]) -> dict[str, Any]:
+def summed(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Returns the sums of the numbers in several dicts of one form; of other values the first."""
     out: dict[str, Any] = {}
-    for key, value in given[0].items():
-        values = [stats[key] for stats in given]
+    for key, value in parts[0].items():
+        values = [stats[key] for stats in parts]
         if isinstance(value, dict):
             out[key] = summed(values)
         else:

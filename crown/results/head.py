@@ -77,14 +77,14 @@ class OutputHead:
 
     def deltas(self, block: Zset, buffers: Buffers) -> pa.RecordBatch:
         """Returns the delta batch of a block of the free attributes, without payload, in the memory of ``buffers``."""
-        if self.records is not None and buffers.keeps(block):
+        if self.records is not None and buffers.copies(block):
             out = buffers.out
             return self.records.written(out.reshape(-1), out.shape[1], 1, block.weights)
         if self.records is not None and self.margin:
             rows, memory = buffers.out.shape[1], buffers.hand_over()
             batch = self.records.placed(memory, rows, len(block), int(block.weights[0]))
             return self.batch(*self.columns(block)) if batch is None else batch
-        return self.batch(*self.columns(buffers.own(block)))
+        return self.batch(*self.columns(buffers.detach(block)))
 
     def batches(self, net: Zset) -> Iterator[pa.RecordBatch]:
         """Yields the delta batches of output tuples, which must not be changed any more."""

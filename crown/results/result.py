@@ -137,7 +137,7 @@ class EnumeratedResults(Results):
     def batches(self) -> Iterator[pa.RecordBatch]:
         buffers = buffers_of(self._state)
         for block in enumerated(self._state, buffers):
-            columns, weights = self._head.columns(buffers.own(block))
+            columns, weights = self._head.columns(buffers.detach(block))
             if len(weights):
                 yield self._head.rows(columns, len(weights))
 

@@ -234,8 +234,8 @@ def test_sums_of_doubles_are_those_of_fractions_after_every_batch(seed: int, que
 def test_sums_of_doubles_that_enter_in_bulk_are_the_same(
     seed: int, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Loader, "least", 1)
-    monkeypatch.setattr(Loader, "most", 3)
+    monkeypatch.setattr(Loader, "min_tuples", 1)
+    monkeypatch.setattr(Loader, "chunk_tuples", 3)
     text, expected = QUERIES[query]
     view, there = crown.view(text, TABLES), [Counter[Row](), Counter[Row]()]
     for changes in stream(Random(f"{seed} {query}"), 6, special=False):

@@ -173,14 +173,14 @@ def _fetch_parents_end(halves, g, k):
 
 
 @device
-def _tells_bound_rows(plan, d):
+def _publishes_to_bound_rows(plan, d):
     """Returns True for a leaf whose parents are rows of a bound node: there are many, and each updates its own
     group."""
     return plan[d + N_CHILDREN] == 0 and plan[d + N_PARENT] >= 0 and plan[node_at(plan[d + N_PARENT]) + N_FREE] == 0
 
 
 @device
-def _fetch_parents(ctx, d, g, children, start, what):
+def _fetch_parents(ctx, d, g, children, start, target):
     """Prefetches parents of a group above a leaf, from entry ``start``, or the groups above them.
 
     Does so only if the group has ``children`` children: the leaf's row then inserts or deletes its key in all parents.
@@ -192,7 +192,7 @@ def _fetch_parents(ctx, d, g, children, start, what):
     base = parents_base(halves, g, k)
     for x in range(start, min(start + PARENTS, parents_count(halves, g, k))):
         row = at32(halves, base + x)
-        if what == ROWS:
+        if target == ROWS:
             prefetch(arena, row)
         else:
             dp = node_at(ctx.plan[d + N_PARENT])
@@ -200,29 +200,29 @@ def _fetch_parents(ctx, d, g, children, start, what):
 
 
 @device
-def _ahead_flips_insert(ctx, rec, at, what):
+def _ahead_flips_insert(ctx, rec, at, target):
     """Prefetches the parents that are updated if the tuple with tags at ``at`` inserts keys."""
     plan = ctx.plan
     nodes = plan[rec + R_NODES]
     for q in range(nodes, nodes + plan[rec + R_ALIASES]):
         d = node_at(plan[q])
-        if _tells_bound_rows(plan, d):
-            _fetch_parents(ctx, d, _group_ahead(ctx, rec, d, d, ZERO, at), ZERO, ZERO, what)
+        if _publishes_to_bound_rows(plan, d):
+            _fetch_parents(ctx, d, _group_ahead(ctx, rec, d, d, ZERO, at), ZERO, ZERO, target)
 
 
 @device
-def _ahead_flips_delete(ctx, rec, record, what):
+def _ahead_flips_delete(ctx, rec, record, target):
     """Prefetches the parents that are updated if a record's deletion deletes keys."""
     halves, plan = ctx.halves, ctx.plan
     nodes = plan[rec + R_NODES]
     for q in range(nodes, nodes + plan[rec + R_ALIASES]):
         d = node_at(plan[q])
-        if _tells_bound_rows(plan, d):
+        if _publishes_to_bound_rows(plan, d):
             row = record + plan[d + N_OFFSET]
             if row_place(halves, row) != UNREAD:
                 g = own_group(ctx, d, row)
                 start = max(parents_count(halves, g, plan[d + N_KEY]) - PARENTS, ZERO)
-                _fetch_parents(ctx, d, g, ONE, start, what)
+                _fetch_parents(ctx, d, g, ONE, start, target)
 
 
 @device
@@ -365,13 +365,13 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
 
 
 @device
-def ahead_by_key(ctx, at, k, rows, base, left, width):
-    """Prefetches, for the tuples after the one at ``base``, the slots and bundles that look-up ``at`` reads. ``left``:
-    the number of these tuples."""
+def ahead_by_key(ctx, at, k, rows, base, remaining, width):
+    """Prefetches, for the tuples after the one at ``base``, the slots and bundles that look-up ``at`` reads.
+    ``remaining``: the number of these tuples."""
     arena, plan = ctx.arena, ctx.plan
     pos, t = plan[at + LOOKUP_POS], plan[plan[at + LOOKUP_INDEX] + I_TABLE]
-    if left > 2 * MIDDLE:
+    if remaining > 2 * MIDDLE:
         prefetch(arena, slot_of(arena, t, hash_key(arena, plan, pos, k, rows, base + 2 * MIDDLE * width)))
-    if left > MIDDLE:
+    if remaining > MIDDLE:
         tag = hash_key(arena, plan, pos, k, rows, base + MIDDLE * width)
         prefetch(arena, arena[slot_of(arena, t, tag)] & LOW32)

@@ -36,7 +36,7 @@ from crown.engine.kernels.layout import (
     Y_WORDS,
 )
 from crown.engine.kernels.payloads.payload import (
-    TELLING,
+    ENUMERATING,
     add_payload,
     entry_change,
     entry_group,
@@ -69,7 +69,7 @@ PUBLISHING = 2  # takes the place of a sign: all changes are applied
 
 
 @device
-def _tell_bound(ctx, d, dp, g, delta):
+def _publish_to_bound_rows(ctx, d, dp, g, delta):
     """Adds the effect of ``delta`` to the groups of the parents of ``g`` in V_s, which are rows of a bound node."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     k = plan[d + N_KEY]
@@ -91,7 +91,7 @@ def _tell_bound(ctx, d, dp, g, delta):
 
 
 @device
-def _tell_free(ctx, ring, d, parent, g, delta, out):
+def _publish_to_results(ctx, ring, d, parent, g, delta, out):
     """Enumerates the effect of ``delta`` on the results of the live parents of ``g``, which are rows of a free node.
 
     Returns True, or False if ``out`` is full.
@@ -101,7 +101,7 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
     above = plan[node_at(parent) + N_KEY]
     y = plan[node_at(parent) + N_PAYLOAD]
     while True:
-        if scratch[X_PHASE] == TELLING:
+        if scratch[X_PHASE] == ENUMERATING:
             if scratch[X_MODE] == MODE_DELTAS and not resume_deltas(ctx, ring, out):
                 return False
             scratch[X_PHASE] = IDLE
@@ -118,7 +118,7 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
         scratch[X_WEIGHT] = weight_of(ctx, y, row)
         scratch[X_LINK] = plan[plan[d + N_PAYLOAD] + Y_ABOVE]
         scratch[X_DELTA] = delta
-        scratch[X_PHASE] = TELLING
+        scratch[X_PHASE] = ENUMERATING
 
 
 @device
@@ -198,8 +198,8 @@ def publish(ctx, ring, out):
             delta = entry_change(entry)
             if g != 0 and not is_zero(arena, delta, plan[y + Y_WORDS]):
                 if plan[dp + N_FREE] == 0:
-                    _tell_bound(ctx, d, dp, g, delta)
-                elif not _tell_free(ctx, ring, d, parent, g, delta, out):
+                    _publish_to_bound_rows(ctx, d, dp, g, delta)
+                elif not _publish_to_results(ctx, ring, d, parent, g, delta, out):
                     return FULL
                 add_payload(ctx, y, published(g, plan[d + N_KEY]), delta)
             if g != 0:

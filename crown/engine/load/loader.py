@@ -28,12 +28,12 @@ MASKED = 32  # aliases of a source: the mask bits that a load carries with a rec
 class Loader:
     """Inserts large batches into the arena of a compiled plan. ``scratch``: the scratch array of the kernels.
 
-    ``least``: fewer tuples are inserted one by one. ``most``: the tuples of a chunk at most; each takes 16 bytes beside
-    the state meanwhile.
+    ``min_tuples``: fewer tuples are inserted one by one. ``chunk_tuples``: the maximum of a chunk. Each tuple of a
+    chunk takes 16 bytes in addition to the state while it is inserted.
     """
 
-    least = 1 << 14
-    most = 1 << 23
+    min_tuples = 1 << 14
+    chunk_tuples = 1 << 23
 
     def __init__(self, arena: np.ndarray, compiled: CompiledPlan, budget: Budget, scratch: np.ndarray) -> None:
         self._arena = arena
@@ -50,20 +50,20 @@ class Loader:
         P-updates).
         """
         n, record = len(copies), self._compiled.record[node]
-        if n < self.least:
+        if n < self.min_tuples:
             return 0
         far = self._far(node, values)
-        if (step := self._fitting(record, n, n, far)) < self.least:
+        if (step := self._fitting(record, n, n, far)) < self.min_tuples:
             return 0
         if masks is not EVERY and len(aliases_of(self._compiled, node)) > MASKED:
             return 0
         ensure_load_compiled(self._compiled.ring is not None)
         sample = np.empty(distinct.WORDS, np.int64)
         new = int(bulk.reserve_tables(*self._state, record, values, n, sample))
-        step = max(min(step, 2 * new), self.least)  # present tuples also get records, which are freed
+        step = max(min(step, 2 * new), self.min_tuples)  # present tuples also get records, which are freed
         starts, fresh, entries = np.empty(bulk.WORK, np.int64), np.empty(step, np.int64), np.empty(step, np.int64)
         tasks, total, done = tasks_of(self._compiled, node), int(copies.sum()), 0
-        while (m := self._fitting(record, min(n - done, step), 0, far)) >= min(n - done, self.least) > 0:
+        while (m := self._fitting(record, min(n - done, step), 0, far)) >= min(n - done, self.min_tuples) > 0:
             batch = (values, copies, masks, self._compiled.ring, done, m, total, tasks)
             if bulk.load_batch(*self._state, record, *batch, starts, fresh, entries, out) != DONE:
                 break
@@ -80,8 +80,8 @@ class Loader:
     def _fitting(self, record: int, n: int, total: int, far: bool) -> int:
         """Returns how many tuples, at most ``n``, can be inserted at once. Tables are sized for ``total``. ``far``:
         sums may have far parts."""
-        n, of = min(n, self.most), (self._arena, self._compiled, record)
-        while n >= self.least and not self._budget.provide(0, words_for(*of, n, total, far)):
+        n, load = min(n, self.chunk_tuples), (self._arena, self._compiled, record)
+        while n >= self.min_tuples and not self._budget.provide(0, words_for(*load, n, total, far)):
             n //= 2
         return n
 

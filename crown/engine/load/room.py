@@ -47,36 +47,36 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
     first = int(plan[record + R_NODES])
     aliases = {int(plan[q]) for q in range(first, first + int(plan[record + R_ALIASES]))}
     rows = {i: int(arena[plan[node_at(i) + N_ROWS] + T_ROWS]) for i in nodes}
-    more = dict.fromkeys(nodes, 0)
+    new_rows = dict.fromkeys(nodes, 0)
     touched = dict.fromkeys(nodes, False)
     keys: dict[int, int] = {}
-    made: dict[int, int] = {}
+    sized: dict[int, int] = {}
     _look_up(plan, record, n, keys)
-    _look_up(plan, record, total, made)
+    _look_up(plan, record, total, sized)
     words = LINE + n * _block(int(plan[record + R_WORDS])) + _slots(arena, int(plan[record + R_TABLE]), total)
     for i in reversed(nodes):  # children first
         d = node_at(i)
         below = plan[plan[d + N_CHILD] : plan[d + N_CHILD] + plan[d + N_CHILDREN]].tolist()
         touched[i] = i in aliases or any(touched[c] for c in below)
         if i in aliases:
-            more[i] = n
+            new_rows[i] = n
         elif touched[i] and plan[d + N_VIRTUAL] == 1:
-            more[i] = max(sum(rows[c] + more[c] for c in below) - rows[i], 0)
-            words += more[i] * _block(int(plan[plan[d + N_RECORD] + R_WORDS]))
-            _look_up(plan, int(plan[d + N_RECORD]), more[i], keys)
+            new_rows[i] = max(sum(rows[c] + new_rows[c] for c in below) - rows[i], 0)
+            words += new_rows[i] * _block(int(plan[plan[d + N_RECORD] + R_WORDS]))
+            _look_up(plan, int(plan[d + N_RECORD]), new_rows[i], keys)
     for index, number in keys.items():
         words += number * _block(int(plan[index + I_WORDS]))
-        words += _slots(arena, int(plan[index + I_TABLE]), max(number, made.get(index, 0)))
+        words += _slots(arena, int(plan[index + I_TABLE]), max(number, sized.get(index, 0)))
     for i in nodes:
-        d, after = node_at(i), rows[i] + more[i]
+        d, after = node_at(i), rows[i] + new_rows[i]
         carried = plan[d + N_CARRIED]
         if touched[i] and carried != COUNTED:  # a block has less than twice the words used, after doubling
             words += (2 if carried == PLAIN else 7) * after  # at most, including the change to wide entries
         parent = int(plan[d + N_PARENT])
         if parent < 0:
             continue
-        if more[parent]:
-            words += 2 * (rows[parent] + more[parent])
+        if new_rows[parent]:
+            words += 2 * (rows[parent] + new_rows[parent])
         if touched[i] and plan[d + N_PAYLOAD] and not plan[d + N_FREE]:  # an entry has a word less than a group's part
             index = int(plan[d + N_INDEX])
             groups = int(arena[plan[index + I_TABLE] + T_COUNT]) + keys.get(index, 0)

@@ -34,17 +34,17 @@ def tasks_of(compiled: CompiledPlan, node: int) -> np.ndarray:
     words: list[int] = []
     looks: list[int] = []  # one per pass
     while waiting:
-        wanted = {task: [one for one in waiting if _before(nodes, below, one, task)] for task in waiting}
-        ready = [task for task in waiting if not wanted[task]]
+        before = {task: [other for other in waiting if _before(nodes, below, other, task)] for task in waiting}
+        ready = [task for task in waiting if not before[task]]
         counts = Counter(task.look for task in ready)
-        look = max(counts, key=lambda one: (one >= 0, counts[one]))
+        look = max(counts, key=lambda look: (look >= 0, counts[look]))
         together = [task for task in ready if task.look == look]
         # A row that has been linked in this pass can enter in the same pass.
-        together += [t for t in waiting if t.look == look and t.child < 0 and wanted[t] and {*wanted[t]} <= {*together}]
+        together += [t for t in waiting if t.look == look and t.child < 0 and before[t] and {*before[t]} <= {*together}]
         words += [word for task in together for word in (*task, len(looks))]
         looks.append(look)
         waiting = [task for task in waiting if task not in together]
-    return np.array([*words, max(looks, key=lambda one: (one >= 0, looks.count(one)))], np.int64)
+    return np.array([*words, max(looks, key=lambda look: (look >= 0, looks.count(look)))], np.int64)
 
 
 def aliases_of(compiled: CompiledPlan, node: int) -> list[int]:
@@ -58,8 +58,8 @@ def aliases_of(compiled: CompiledPlan, node: int) -> list[int]:
 def _tasks(compiled: CompiledPlan, bit: int, node: int) -> list[_Task]:
     at, plan, children = node_at(node), compiled.array, compiled.children[node]
     looks = plan[plan[at + N_LOOKUPS] :][: 1 + len(children)].tolist()
-    own = -1 if plan[at + N_PARENT] < 0 else looks[0]
-    return [_Task(own, bit, -1), *(_Task(looks[1 + j], bit, j) for j in range(len(children)))]
+    own_look = -1 if plan[at + N_PARENT] < 0 else looks[0]
+    return [_Task(own_look, bit, -1), *(_Task(looks[1 + j], bit, j) for j in range(len(children)))]
 
 
 def _below(compiled: CompiledPlan, node: int) -> list[set[int]]:
@@ -67,8 +67,8 @@ def _below(compiled: CompiledPlan, node: int) -> list[set[int]]:
     found = []
     for child in compiled.children[node]:
         subtree = [child]
-        for one in subtree:
-            subtree.extend(compiled.children[one])
+        for i in subtree:
+            subtree.extend(compiled.children[i])
         found.append(set(subtree))
     return found
 

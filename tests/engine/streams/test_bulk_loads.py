@@ -33,8 +33,8 @@ PAIRS = "SELECT x.a, y.b FROM g x, g y WHERE x.b = y.a"
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """However few they are, insertions enter in bulk, three at a time."""
-    monkeypatch.setattr(Loader, "least", 1)
-    monkeypatch.setattr(Loader, "most", 3)
+    monkeypatch.setattr(Loader, "min_tuples", 1)
+    monkeypatch.setattr(Loader, "chunk_tuples", 3)
     return monkeypatch
 
 
@@ -83,7 +83,7 @@ def test_bags_and_their_counts_are_loaded(always: pytest.MonkeyPatch, data: st.D
         changes = {name: to_arrow(database.schema, name, rows) for name, rows in batch.items()}
         found = []
         for view, least in ((bulk, 1), (single, NEVER)):
-            always.setattr(Loader, "least", least)
+            always.setattr(Loader, "min_tuples", least)
             if deltas:
                 found.append(bag(view.apply(changes)))
             else:
@@ -199,7 +199,7 @@ def test_the_first_batch_gives_the_deltas_that_it_gives_row_by_row(query: str, m
     batch = {"g": edges(20_000, 15_000)}
     bulk, single = crown.view(query, EDGES), crown.view(query, EDGES)
     found = bulk.apply(batch)
-    monkeypatch.setattr(Loader, "least", NEVER)
+    monkeypatch.setattr(Loader, "min_tuples", NEVER)
     expected = single.apply(batch)
     columns = [(name, "ascending") for name in found.column_names]
     assert found.num_rows > 1_000
@@ -218,7 +218,7 @@ def test_a_load_beyond_the_budget_is_refused_and_taken_back() -> None:
 
 
 def test_too_many_copies_of_a_row_refuse_the_whole_load(always: pytest.MonkeyPatch) -> None:
-    always.setattr(Loader, "most", 100)
+    always.setattr(Loader, "chunk_tuples", 100)
     view = crown.view(PAIRS, EDGES)
     view.update({"g": [{"a": 1, "b": 2, "_weight": 2**31 - 2}, {"a": 2, "b": 3, "_weight": 1}]})
     more = [{"a": 7, "b": 2}, {"a": 1, "b": 2}, {"a": 1, "b": 2}, {"a": 8, "b": 3}]

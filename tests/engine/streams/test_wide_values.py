@@ -28,7 +28,7 @@ def test_values_beside_half_words_are_delivered_as_they_are(
     name: str, bulk: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if bulk:
-        monkeypatch.setattr(Loader, "least", 1)
+        monkeypatch.setattr(Loader, "min_tuples", 1)
     schema = {"r": PAIR, "s": PAIR} if name == "product" else {"r": PAIR}
     sides = SideBySide(plans.plan(QUERIES[name], schema), schema, QUERIES[name])
     rng = random.Random(name)

@@ -191,7 +191,7 @@ def test_cells_on_threads_pad_what_one_would(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["one", "self", "two leaves", "below a join", "key that is shown"])
 def test_large_loads_are_padded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Loader, "least", 2)
+    monkeypatch.setattr(Loader, "min_tuples", 2)
     random, database = Random(name), Database(TABLES)
     view = crown.view(QUERIES[name], TABLES)
     for batch in batches(random, database, 8, 6, 30):

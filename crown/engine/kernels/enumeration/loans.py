@@ -36,14 +36,14 @@ def count(arena, payload, n, parts):
     """
     m = parts.size
     arena, payload, parts = words(arena), words(payload), words(parts)
-    found = 0
+    slices = 0
     for p in range(0, m, 2):
         word, limbs = parts[p] + parts[p + 1], parts[p + 1] - 1
         for i in range(n):
             far = payload[word * n + i]
             if far != 0:
-                found += (far_words(arena, far) + limbs - 2) // limbs
-    return found
+                slices += (far_words(arena, far) + limbs - 2) // limbs
+    return slices
 
 
 @kernel("words, table, int, words, words, table")
@@ -62,14 +62,14 @@ def cut(arena, payload, n, parts, sources, slices):
             if far == 0:
                 continue
             payload[(first + limbs) * n + i] = 0
-            here = far_words(arena, far) - 1
-            for x in range(0, here, limbs - 1):
-                kept = min(limbs - 1, here - x)
-                for j in range(kept):
+            size = far_words(arena, far) - 1
+            for x in range(0, size, limbs - 1):
+                length = min(limbs - 1, size - x)
+                for j in range(length):
                     slices[(first + j) * total + s] = arena[far + 1 + x + j]
-                if x + kept == here:
-                    sign = arena[far + here] >> 63
-                    for j in range(kept, limbs):
+                if x + length == size:
+                    sign = arena[far + size] >> 63
+                    for j in range(length, limbs):
                         slices[(first + j) * total + s] = sign
                 slices[(first + limbs) * total + s] = 1 + (arena[far] & _LOW) + x
                 sources[s] = i

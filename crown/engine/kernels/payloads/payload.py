@@ -106,7 +106,7 @@ from crown.kernels.numbers.limbs import (
     sum_of_pairs,
 )
 
-WEIGHING, TELLING = 3, 4  # phases of a change of weight: an alias is next, its results are being enumerated
+WEIGHING, ENUMERATING = 3, 4  # phases of a change of weight: an alias is next, its results are being enumerated
 
 # Groups
 # ----------------------------------------------------------------------------------------------------------------------
@@ -423,7 +423,7 @@ def reweigh(ctx, ring, rec, out):
         d = node_at(node)
         y = plan[d + N_PAYLOAD]
         row = scratch[X_RECORD] + plan[d + N_OFFSET]
-        if scratch[X_PHASE] == TELLING:
+        if scratch[X_PHASE] == ENUMERATING:
             if scratch[X_MODE] == MODE_DELTAS and not resume_deltas(ctx, ring, out):
                 return False
             scratch[X_PHASE] = WEIGHING
@@ -438,7 +438,7 @@ def reweigh(ctx, ring, rec, out):
                 scratch[X_WITNESS] = node
                 scratch[X_WEIGHT] = change
                 scratch[X_LINK] = NONE
-                scratch[X_PHASE] = TELLING
+                scratch[X_PHASE] = ENUMERATING
                 continue
         set_row_weight(halves, row, row_weight(halves, row) + change)
         scratch[X_ALIAS] += 1

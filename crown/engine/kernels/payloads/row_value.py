@@ -72,18 +72,18 @@ def weight_of(ctx, y, row):
 
 
 @device
-def _holds(code, what):
+def _condition(code, kind):
     """Returns 1 iff the condition of a factor holds for a code. No condition holds for NULL."""
     holds = code != NULL
-    if what == IS_UP:
+    if kind == IS_UP:
         holds = code >= 0
-    elif what == IS_PLUS:
+    elif kind == IS_PLUS:
         holds = code >= _INFINITY
-    elif what == IS_MINUS:
+    elif kind == IS_MINUS:
         holds = code == _MINUS_INFINITY or code > _INFINITY
-    elif what == IS_DOWN:
+    elif kind == IS_DOWN:
         holds = holds and code <= 0
-    elif what == IS_DOWN_FLOAT:
+    elif kind == IS_DOWN_FLOAT:
         holds = holds and (code <= 0 or code > _INFINITY)
     return ONE if holds else ZERO
 
@@ -92,9 +92,9 @@ def _holds(code, what):
 def _factor(ctx, row, pair):
     """Returns the one-word factor of a pair (word, kind of factor). The value of NULL is 0."""
     value = ctx.arena[row + ctx.plan[pair]]
-    what = ctx.plan[pair + 1]
-    if what != WORD:
-        return _holds(value, what)
+    kind = ctx.plan[pair + 1]
+    if kind != WORD:
+        return _condition(value, kind)
     if value == NULL:
         return ZERO
     return value

@@ -71,9 +71,9 @@ def add_keys(ctx, pos, k, width, rows, n, sample, level, count):
 
 
 @device
-def new_keys(arena, t, sample, level, most):
+def new_keys(arena, t, sample, level, limit):
     """Returns the estimated number of keys that are not in table ``t``, rather too many than too few; at most
-    ``most``."""
+    ``limit``."""
     absent = 0
     sample[SLOTS] = 0
     for s in range(SLOTS):
@@ -82,4 +82,4 @@ def new_keys(arena, t, sample, level, most):
     absent <<= level
     if level > 0:
         absent += absent >> _MARGIN
-    return min(absent, most)
+    return min(absent, limit)

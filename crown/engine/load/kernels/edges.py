@@ -180,7 +180,7 @@ def _enter_groups(ctx, ring, node, entries, start, end, opened, out):
             arena[H_S_UPDATES] += 1
     for i in range(first):
         _mark(ctx, ring, d, own_group(ctx, d, opened[i]), ZERO)
-        _tell(ctx, ring, node, opened[i], out)
+        _count_up_parents(ctx, ring, node, opened[i], out)
 
 
 @device
@@ -249,7 +249,7 @@ def _account(ctx, ring, d, row, g):
 
 
 @device
-def _tell(ctx, ring, node, row, out):
+def _count_up_parents(ctx, ring, node, row, out):
     """Counts up the parents of the group that ``row`` has opened, and runs the walk that follows."""
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     d = node_at(node)

@@ -114,17 +114,17 @@ def enter_all(ctx, rec, fresh, entries, n, total):
             prefetch(arena, slot_of(arena, t, entries[i + _FAR] >> 32))
         tag = (entries[i] >> 32) & LOW32
         record = entries[i] & LOW32
-        there = find(arena, t, tag, plan, identity, width, arena, record)
-        if there == 0:
+        existing = find(arena, t, tag, plan, identity, width, arena, record)
+        if existing == 0:
             insert(arena, t, tag, record)
-        elif copies(halves, there, width) + total > MAX_COPIES:
+        elif copies(halves, existing, width) + total > MAX_COPIES:
             for x in range(i):
                 record = fresh[x] & LOW32
                 if copies(halves, record, width) > 0:
                     remove(arena, t, hash_key(arena, plan, identity, width, arena, record), record)
             return NONE
         else:
-            arena[_double_word(record, width)] = (copies(halves, record, width) << 32) | there
+            arena[_double_word(record, width)] = (copies(halves, record, width) << 32) | existing
             set_copies(halves, record, width, ZERO)
             entries[doubles] = i
             doubles += 1
@@ -142,15 +142,15 @@ def merge_doubles(ctx, ring, rec, doubles, number, fresh, n, out):
     width = plan[rec + R_WIDTH]
     for x in range(number):
         record = fresh[doubles[x]] & LOW32
-        there = arena[_double_word(record, width)] & LOW32
+        existing = arena[_double_word(record, width)] & LOW32
         change = arena[_double_word(record, width)] >> 32
         fresh[doubles[x]] = 0
         release(arena, record, plan[rec + R_WORDS])
-        if ring is None or row_group(halves, there + width) == NEW:
-            set_copies(halves, there, width, copies(halves, there, width) + change)
-            weigh_rows(ctx, ring, rec, there)
+        if ring is None or row_group(halves, existing + width) == NEW:
+            set_copies(halves, existing, width, copies(halves, existing, width) + change)
+            weigh_rows(ctx, ring, rec, existing)
         else:
-            scratch[X_RECORD] = there
+            scratch[X_RECORD] = existing
             scratch[X_CHANGE] = change
             scratch[X_ALIAS] = 0
             scratch[X_PHASE] = WEIGHING
