@@ -28,10 +28,10 @@ def cores(spark: SparkSession) -> int:
     """
     if not remote(spark):
         return int(spark.sparkContext.defaultParallelism)
-    told = _setting(spark, "spark.default.parallelism")
+    configured = _setting(spark, "spark.default.parallelism")
     found = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master(spark))
-    if told is not None or found is not None:
-        return int(told if told is not None else found.group(1))  # type: ignore[union-attr]
+    if configured is not None or found is not None:
+        return int(configured if configured is not None else found.group(1))  # type: ignore[union-attr]
     return int(spark.range(1_000_000).select(F.spark_partition_id()).distinct().count())
 
 

@@ -41,8 +41,8 @@ def start(settings: Mapping[str, str]) -> None:
         return
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     reading, writing = os.pipe()
-    said: deque[bytes] = deque(maxlen=_LINES)
-    arguments = (os.fdopen(reading, "rb"), said)
+    output: deque[bytes] = deque(maxlen=_LINES)
+    arguments = (os.fdopen(reading, "rb"), output)
     listener = threading.Thread(target=_passed_on, args=arguments, name="JVM's standard error", daemon=True)
     listener.start()
     try:
@@ -50,7 +50,7 @@ def start(settings: Mapping[str, str]) -> None:
     except PySparkRuntimeError as error:
         os.close(writing)
         listener.join(timeout=_LAST_WORDS)
-        raise SessionError(f"the JVM of Spark ended before it was ready: {_reason(said)}") from error
+        raise SessionError(f"the JVM of Spark ended before it was ready: {_reason(output)}") from error
     os.close(writing)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
@@ -65,18 +65,18 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
-def _reason(said: Iterable[bytes]) -> str:
+def _reason(output: Iterable[bytes]) -> str:
     """Returns the most likely reason among the last lines of a JVM: the first line that mentions an error."""
-    lines = [line.decode(errors="replace").strip() for line in said]
+    lines = [line.decode(errors="replace").strip() for line in output]
     found = [line for line in lines if _ERROR.search(line) and "WARN" not in line]
     nothing = "its output is above; check its options, JAVA_HOME, and the memory of the machine"
     return [*found, *lines[-1:], nothing][0]
 
 
-def _passed_on(lines: BinaryIO, said: deque[bytes]) -> None:
+def _passed_on(lines: BinaryIO, output: deque[bytes]) -> None:
     """Copies the JVM's output to standard error, except lines that it always prints, and keeps the last lines."""
     for line in lines:
-        said.append(line)
+        output.append(line)
         if not line.lstrip(b" \r").startswith(_ALWAYS):  # it may follow a cleared progress bar
             with suppress(OSError):  # even if standard error is not read, the JVM must be able to write
                 os.write(2, line)

@@ -165,7 +165,7 @@ def stream(
         sample=options.watched.sample,
         amplified=options.watched.amplified,
         ranges=output.emit == RANGES,
-        whole=json.dumps(behind_keys(plan).to_json()),
+        whole=json.dumps(after_keys(plan).to_json()),
         query=plan.query,
         fingerprint=plan.fingerprint,
         **common,
@@ -303,13 +303,13 @@ def _rounds(
     """
     meta = read_meta(stored) if stored is not None else None
     known = meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"])
-    plan = behind_keys(plan)
+    plan = after_keys(plan)
     if meta is None or not known:
         return rounds(plan, default_cells(spark, plan, rates) if cells is None else cells)
     return rounds_along(plan, Grid.from_json(meta["grid"]))
 
 
-def behind_keys(plan: Program) -> Program:
+def after_keys(plan: Program) -> Program:
     """Returns the program of the query's own cells: relations that are looked up by key come from ``dispatch.keys``."""
     return plan.plain()
 

@@ -144,8 +144,8 @@ def require_java() -> int:
     )
     if java is None or not Path(java).exists():
         raise SessionError(f"Spark needs Java, and there is no {java or 'java on the PATH'}: {want}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
+    process = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', process.stderr + process.stdout)
     if match is None:
         raise SessionError(f"{java} -version does not answer like Java: {want}")
     major = int(match[2]) if match[1] == "1" and match[2] else int(match[1])

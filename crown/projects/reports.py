@@ -21,9 +21,9 @@ class Report:
         for name, (rows, how) in self.read.items():
             yield f"source {name}  {rows} changes  {how}"
         for name, (inserted, deleted) in self.changed.items():
-            yield f"view {name}  +{inserted} -{deleted}{self._beside(name)}"
+            yield f"view {name}  +{inserted} -{deleted}{self._note(name)}"
         yield f"version {self.version} in {self.seconds:.1f} s"
 
-    def _beside(self, view: str) -> str:
+    def _note(self, view: str) -> str:
         """Returns further words about a view."""
         return ""

@@ -49,8 +49,8 @@ def keep_plan(
     here = operator.at(NAME), fingerprint
     if here in _seen:
         return
-    said = dict(zip(_WORDS, (fingerprint, program, on_missing, whole), strict=True))
-    data = json.dumps({"checksum": checksum_of(said), **said}).encode()
+    stored = dict(zip(_WORDS, (fingerprint, program, on_missing, whole), strict=True))
+    data = json.dumps({"checksum": checksum_of(stored), **stored}).encode()
     try:
         operator.create(NAME, data)
     except OSError as error:
@@ -65,12 +65,12 @@ def kept_plan(operator: Folder, fingerprint: str) -> KeptPlan:
     written.
     """
     try:
-        said: dict[str, Any] = json.loads(operator.read(NAME))
-        checksum = said.pop("checksum")
-        if checksum != checksum_of(said) or said["fingerprint"] != fingerprint:
+        stored: dict[str, Any] = json.loads(operator.read(NAME))
+        checksum = stored.pop("checksum")
+        if checksum != checksum_of(stored) or stored["fingerprint"] != fingerprint:
             raise ValueError
-        whole = None if said["whole"] is None else Program.from_json(said["whole"])
-        return KeptPlan(Program.from_json(said["program"]), str(said["on_missing"]), whole)
+        whole = None if stored["whole"] is None else Program.from_json(stored["whole"])
+        return KeptPlan(Program.from_json(stored["program"]), str(stored["on_missing"]), whole)
     except FileNotFoundError:
         raise CheckpointError(
             f"the plan of the cells in {operator} is not known: {operator.at(NAME)} is missing. Run the job for one "

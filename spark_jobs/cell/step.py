@@ -183,7 +183,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
     engine.begin()
     if table.by_parts(engine) and not step.ranges:
         _quarantine(step, step.run, 0, cell, table.enter(engine, step.envelope, batches, step.aside))
-        yield from table.whole(engine)
+        yield from table.full_result(engine)
     else:
         changes, bad = step.envelope.split(batches)
         with _naming_rows(changes):
@@ -225,7 +225,7 @@ def micro_batch(
     stamps: list[int] = []
     reader = _reader(step)
     changes, bad = step.envelope.split(reader.rows(_noting(batches, stamps)))
-    _demand_own(step, query_id, batch, cell, stamps)
+    _check_stamps(step, query_id, batch, cell, stamps)
     started = time.perf_counter()
     operator = step.state() / query_id / step.operator
     check_meta(operator, step.meta)
@@ -293,7 +293,7 @@ def _noting(batches: Iterable[pa.RecordBatch], stamps: list[int]) -> Iterator[pa
         yield batch
 
 
-def _demand_own(step: Step, query_id: str, batch: int, cell: int, stamps: list[int]) -> None:
+def _check_stamps(step: Step, query_id: str, batch: int, cell: int, stamps: list[int]) -> None:
     """Raises :class:`BrokenChainError` if rows were read for another batch than the one that Spark's checkpoint
     describes.
 

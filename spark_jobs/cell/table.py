@@ -46,30 +46,30 @@ def enter(
     beyond the smallest parts there are O(log n) of them.
     """
     bad: list[str] = []
-    gone: dict[str, list[pa.Table]] = {}
+    deletes: dict[str, list[pa.Table]] = {}
     most = MOST_ROWS if engine.plan.only_join is not None else sys.maxsize
     for part in _parts(batches, lambda: _room(engine), most):
         changes, refused = envelope.split(part)
         bad += refused
-        come = {}
+        inserts = {}
         for name, table in changes.items():
             weights = table.column(WEIGHT)
             least = pc.min(weights).as_py()
             if least is not None and least < 0:
-                gone.setdefault(name, []).append(table.filter(pc.less(weights, 0)))
+                deletes.setdefault(name, []).append(table.filter(pc.less(weights, 0)))
                 table = table.filter(pc.greater(weights, 0))
-            come[name] = table
-        prepared = engine.prepare(come, strict=not aside)
+            inserts[name] = table
+        prepared = engine.prepare(inserts, strict=not aside)
         bad += noted(prepared.bad)
         engine.run(prepared, deltas=False).close()
-    prepared = engine.prepare({name: pa.concat_tables(tables) for name, tables in gone.items()}, strict=not aside)
+    prepared = engine.prepare({name: pa.concat_tables(tables) for name, tables in deletes.items()}, strict=not aside)
     bad += noted(prepared.bad)
     for _ in engine.run(prepared):
         pass  # deltas are computed, so that the live views exist when a stream begins
     return sorted(bad)
 
 
-def whole(engine: ProgramEngine) -> Iterator[pa.RecordBatch]:
+def full_result(engine: ProgramEngine) -> Iterator[pa.RecordBatch]:
     """Yields the whole result as deltas of an empty result."""
     yield from engine.deltas_from_nothing()
 
@@ -82,12 +82,12 @@ def _room(engine: ProgramEngine) -> int:
 def _parts(batches: Iterable[pa.RecordBatch], room: Callable[[], int], most: int) -> Iterator[list[pa.RecordBatch]]:
     part: list[pa.RecordBatch] = []
     rows = size = 0
-    wanted = room()
+    required = room()
     for batch in batches:
         part.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= PART_ROWS and (size >= wanted or rows >= most):
+        if rows >= PART_ROWS and (size >= required or rows >= most):
             yield part
-            part, rows, size, wanted = [], 0, 0, room()
+            part, rows, size, required = [], 0, 0, room()
     yield part

@@ -48,7 +48,7 @@ def warm_up(program: Program) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         engine = created(program, None, "ignore")
         for weight in (1, -1):
-            changes = {table.name: _row(table.columns, weight, _told(program)) for table in program.tables}
+            changes = {table.name: _row(table.columns, weight, _fixed_values(program)) for table in program.tables}
             with suppress(FunctionError):  # a user's function may not expect such a row
                 for _ in engine.run(engine.prepare(changes)):
                     pass
@@ -62,7 +62,7 @@ def warm_up_common() -> None:
         warm_up(plans.program(query, schema))
 
 
-def _told(program: Program) -> dict[str, int | None]:
+def _fixed_values(program: Program) -> dict[str, int | None]:
     """Returns fixed values of columns that groups of other cells deliver: the number of rows of a group, which is never
     zero, and the far parts of sums, of which there are none. Other values would be invalid there.
     """
@@ -78,9 +78,9 @@ def _told(program: Program) -> dict[str, int | None]:
     return found
 
 
-def _row(columns: Any, weight: int, told: dict[str, int | None]) -> pa.Table:
+def _row(columns: Any, weight: int, fixed: dict[str, int | None]) -> pa.Table:
     values = {
-        c.name: pa.array([told[c.name] if c.name in told else _value(c.type)], arrow_type(c.type)) for c in columns
+        c.name: pa.array([fixed[c.name] if c.name in fixed else _value(c.type)], arrow_type(c.type)) for c in columns
     }
     return pa.table({**values, "_weight": pa.array([weight], pa.int64())})
 

@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
             return _show_status(project, args)
         _act(project, args)
     finally:
-        _tell(project, args)
+        _print_status(project, args)
     return 0
 
 
@@ -143,7 +143,7 @@ def _started(project: Project) -> SparkSession:
     return spark
 
 
-def _tell(project: Project, args: argparse.Namespace) -> None:
+def _print_status(project: Project, args: argparse.Namespace) -> None:
     """Writes the file for Prometheus."""
     if args.prometheus is not None:
         written(local_folder(args.prometheus, "--prometheus"), prometheus(vitals(project.storage)))
@@ -165,7 +165,7 @@ def _watch(session: Session, project: Project, args: argparse.Namespace) -> None
             reading: Reading | None = None
             with closing(pipeline.watch(args.every)) as rounds:
                 for report in rounds:
-                    _tell(project, args)
+                    _print_status(project, args)
                     if report.changed:
                         _show_report(report, args.json)
                         sys.stdout.flush()

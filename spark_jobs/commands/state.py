@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         go_back(args.checkpoint, args.rollback_to, args.into, args.json)
         return 0
     if args.recell is not None:
-        cut_anew(folder_at(args.checkpoint), args.recell, args.json)
+        recell_state(folder_at(args.checkpoint), args.recell, args.json)
         return 0
     broken = 0
     shown = []
@@ -111,7 +111,7 @@ def go_back(checkpoint: str, batch: int, into: Sequence[str], as_json: bool) -> 
         print(f"  file   {file} was read by a later batch and is missing: its rows will not be read again")
 
 
-def cut_anew(checkpoint: Folder, cells: int, as_json: bool) -> None:
+def recell_state(checkpoint: Folder, cells: int, as_json: bool) -> None:
     """Cuts the state of a stopped job into ``cells`` cells, and prints where the files are. See
     ``spark_jobs.recell.recell``.
     """
@@ -218,7 +218,7 @@ def _named(key: dict[str, Any]) -> str:
 
 def troubles(log: CellLog) -> Iterator[str]:
     """Yields a sentence for each fault of a cell's files. O(log + snapshots)."""
-    yield from map(str, log.troubles(whole=True))
+    yield from map(str, log.troubles(complete=True))
     for version in log.snapshots():
         try:
             with log.snapshot(version) as path:

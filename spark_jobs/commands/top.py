@@ -79,8 +79,8 @@ def _durable(folder: Path) -> Callable[[], Look]:
 def _pipeline(folder: Path) -> Callable[[], Look]:
     def look() -> Look:
         found = pipelines.vitals(folder)
-        said = [f"  {line}" for line in pipelines.lines(found)]
-        return [f"{folder}", *said], [dict(found)], pipelines.prometheus(found)
+        lines = [f"  {line}" for line in pipelines.lines(found)]
+        return [f"{folder}", *lines], [dict(found)], pipelines.prometheus(found)
 
     return look
 
@@ -105,9 +105,9 @@ def _job(checkpoint: str) -> Callable[[], Look]:
             found = jobs.vitals(folder)
             cells += found
             objects += [{"folder": str(folder), **asdict(cell)} for cell in found]
-            shown += [f"{folder}", *([f"  {said}"] if (said := jobs.checkpoint_line(folder, place)) else [])]
+            shown += [f"{folder}", *([f"  {line}"] if (line := jobs.checkpoint_line(folder, place)) else [])]
             shown += [f"  {cell.line()}" for cell in found] or ["  no cell has a batch yet"]
-            shown += [f"  {said}"] if (said := jobs.balance(found)) else []
+            shown += [f"  {line}"] if (line := jobs.balance(found)) else []
         return shown, objects, jobs.prometheus(cells)
 
     return look

@@ -148,7 +148,7 @@ def applied(
         step = stride.step
         relations = base_relations(stride.round, step.envelope)
         if stride is given[0] and before:
-            relations = _behind(spark, relations, frames, placement, before)
+            relations = _apply_operators(spark, relations, frames, placement, before)
         mine = {name: frames[name.lower()] for name in relations}
         counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
         anchored = step.scratch is not None and pins(spark, placement)
@@ -169,7 +169,7 @@ def applied(
     return out
 
 
-def _behind(
+def _apply_operators(
     spark: SparkSession,
     relations: Sequence[str],
     frames: dict[str, DataFrame],

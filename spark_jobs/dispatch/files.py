@@ -111,10 +111,10 @@ def _files(
         return None
     if kind.startswith("StreamingRelation"):
         known = next((files for other, files in streams if other.equals(plan)), None)
-        come = known or _of_stream(spark, plan, table, coded)
-        if known is None and come is not None:
-            streams.append((plan, come))
-        return come
+        files = known or _of_stream(spark, plan, table, coded)
+        if known is None and files is not None:
+            streams.append((plan, files))
+        return files
     if coded:
         return None
     if kind == "DataSourceV2Relation":
@@ -139,7 +139,7 @@ def _of_stream(spark: SparkSession, plan: Any, table: Table, coded: bool) -> tup
     says whether a row is inserted or deleted.
     """
     if plan.getClass().getSimpleName() == "StreamingRelation":
-        return None if coded else _files_to_come(spark, plan.dataSource())
+        return None if coded else _arriving_files(spark, plan.dataSource())
     read = [column.name for column in table.columns]
     found = files_of(spark, plan.sourceName(), plan.extraOptions(), read) if coded else None
     return None if found is None else (found, None)
@@ -163,7 +163,7 @@ def _is_column(expression: Any) -> bool:
     return str(expression.getClass().getSimpleName()) == "AttributeReference"
 
 
-def _files_to_come(spark: SparkSession, source: Any) -> tuple[DataFrame, str | None] | None:
+def _arriving_files(spark: SparkSession, source: Any) -> tuple[DataFrame, str | None] | None:
     """Returns the stream of the names of the files that a stream of Parquet files reads, and their folder; None if the
     stream has other sources.
     """

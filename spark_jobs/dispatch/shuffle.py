@@ -25,7 +25,7 @@ from spark_jobs.dispatch.envelope import BAD, CELL, FILE, MASK, TAG, WEIGHT, Env
 from spark_jobs.dispatch.placed import pushed
 from spark_jobs.dispatch.placement import pinned
 from spark_jobs.feeds.delta_files import SIGN
-from spark_jobs.ingest.rows import CheckedRows, check, made_by_cells
+from spark_jobs.ingest.rows import CheckedRows, check, rows_of_cells
 from spark_jobs.ingest.text_files import FILES
 from spark_jobs.ingest.types import carried_type, spark_type
 
@@ -131,11 +131,11 @@ def _file_names(
 
 
 def _relation(
-    given: Exchange, envelope: Envelope, base: str, frame: DataFrame, later: bool, by_engine: bool, beside_files: bool
+    given: Exchange, envelope: Envelope, base: str, frame: DataFrame, later: bool, by_engine: bool, with_files: bool
 ) -> DataFrame:
     """Returns the rows of a base relation, for all relations of the cells that are made of it.
 
-    ``by_engine``: the engine may detect faults of rows, if it receives all of them. ``beside_files``: other relations
+    ``by_engine``: the engine may detect faults of rows, if it receives all of them. ``with_files``: other relations
     are read from files.
     """
     plan, (table, tags) = given.maintained, made_of(given, envelope, base)
@@ -145,7 +145,7 @@ def _relation(
     wanted = {bit: None if envelope.whole else _wanted(atom, column) for bit, atom in mine}
     filtered = not (envelope.masked or envelope.whole) and all(condition is not None for condition in wanted.values())
     by_engine = by_engine and not (filtered or table.upserts)
-    rows = made_by_cells(frame, list(placed)) if later else check(frame, table, list(placed), by_engine)
+    rows = rows_of_cells(frame, list(placed)) if later else check(frame, table, list(placed), by_engine)
     made = {f"s{slot}": rows.columns[name] for name, slot in placed.items()}
     made[WEIGHT] = _strict_weight(rows, table.name, envelope.quarantine)
     if envelope.quarantine:
@@ -166,7 +166,7 @@ def _relation(
     else:
         sent = _cut(given, envelope, sent, tags, column)
         made |= {CELL: F.col(CELL), TAG: F.col(TAG)}
-    return _carried(envelope, sent, made | {FILE: F.lit(None).cast("string")}, beside_files)
+    return _carried(envelope, sent, made | {FILE: F.lit(None).cast("string")}, with_files)
 
 
 def _carried(envelope: Envelope, sent: DataFrame, made: dict[str, Column], files: bool) -> DataFrame:

@@ -21,14 +21,14 @@ WITHIN = ".window."
 
 
 def strides_within(
-    maintained: Program, behind: Sequence[Exchange], operator: str, **common: Any
+    maintained: Program, rounds: Sequence[Exchange], operator: str, **common: Any
 ) -> Mapping[str, ExchangeStep]:
     """Returns, by relation in lower case, the operators in front of a program for its relations with windows.
 
-    ``behind``: the rounds of the query. They have no windows themselves if these operators exist. ``common``: as for
+    ``rounds``: the rounds of the query. They have no windows themselves if these operators exist. ``common``: as for
     ``strides``.
     """
-    if behind[0].maintained.windows:
+    if rounds[0].maintained.windows:
         return {}
     found, windows = {}, within(maintained, common["on_missing"] == "raise")
     words = words_of(windows)

@@ -110,10 +110,12 @@ def _compacted(spark: Any, client: Any, name: str) -> bool:
     kafka = spark._jvm.org.apache.kafka
     resource = kafka.common.config.ConfigResource(kafka.common.config.ConfigResource.Type.TOPIC, name)
     try:
-        said = client.describeConfigs(_listed(spark, resource)).all().get().get(resource).get("cleanup.policy").value()
+        policy = (
+            client.describeConfigs(_listed(spark, resource)).all().get().get(resource).get("cleanup.policy").value()
+        )
     except Py4JError:  # no permission
         return False
-    return "compact" in str(said)
+    return "compact" in str(policy)
 
 
 def _listed(spark: Any, member: Any) -> Any:
@@ -136,10 +138,10 @@ def _compare(found: Mapping[str, str], checkpoint: Folder) -> None:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, TypeError):
         raise CheckpointError(f"{path} is damaged: restore it from a copy, or start with a new checkpoint") from None
-    anew = sorted(name for name, identifier in found.items() if known.get(name, identifier) != identifier)
-    if anew:
+    recreated = sorted(name for name, identifier in found.items() if known.get(name, identifier) != identifier)
+    if recreated:
         raise CheckpointError(
-            f"topic {anew[0]!r} was recreated after the checkpoint {checkpoint} was started: the offsets in the "
+            f"topic {recreated[0]!r} was recreated after the checkpoint {checkpoint} was started: the offsets in the "
             "checkpoint are those of the old topic, whose changes are in the state. Start with a new checkpoint and "
             f"a new output; or, if the new topic has the old one's records at the same offsets, delete {path}"
         )

@@ -35,12 +35,12 @@ class DataFile:
             yield from self._fragment.to_batches(schema=schema)
         else:
             rows = self._all(schema)
-            yield from rows.filter(pa.array(self._there(rows.num_rows))).to_batches()
+            yield from rows.filter(pa.array(self._live(rows.num_rows))).to_batches()
 
     def changes(self, before: DataFile, schema: pa.Schema) -> tuple[pa.Table, np.ndarray]:
         """Returns the rows that exist in one of the two versions only, and their weights."""
         rows = self._all(schema)
-        weights = self._there(rows.num_rows).astype(np.int64) - before._there(rows.num_rows)
+        weights = self._live(rows.num_rows).astype(np.int64) - before._live(rows.num_rows)
         return rows.filter(pa.array(weights != 0)).cast(schema), weights[weights != 0]
 
     def same(self, before: DataFile) -> bool:
@@ -52,7 +52,7 @@ class DataFile:
     def _all(self, schema: pa.Schema) -> pa.Table:
         return self._fragment.to_table(schema=schema, use_threads=False)
 
-    def _there(self, rows: int) -> np.ndarray:
+    def _live(self, rows: int) -> np.ndarray:
         found = np.ones(rows, bool)
         if self._kept is not None:
             found[: len(self._kept)] = self._kept  # a vector ends with the last deleted row, or later

@@ -55,9 +55,9 @@ def delta_errors(table: str) -> Iterator[None]:
     except TableNotFoundError:
         raise SourceError(f"{masked(table)} is not a Delta table: give the folder, or URI, of one") from None
     except (DeltaError, OSError, pa.ArrowException, ValueError) as error:
-        said = in_a_line(error)[:300].rstrip(". ")
+        reason = in_a_line(error)[:300].rstrip(". ")
         raise SourceError(
-            f"the Delta table {masked(table)} cannot be read ({said}): fix that; if versions that were not read yet "
+            f"the Delta table {masked(table)} cannot be read ({reason}): fix that; if versions that were not read yet "
             "have been removed (VACUUM, log retention), start with a new checkpoint and load the table"
         ) from None
 

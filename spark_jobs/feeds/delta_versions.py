@@ -97,15 +97,15 @@ def _fed(newest: DeltaTable, table: str, schema: pa.Schema, first: int, last: in
 def _by_files(oldest: DeltaTable, newest: DeltaTable, table: str, schema: pa.Schema) -> tuple[pa.Table, str]:
     with delta_errors(table):
         before, after = ({file.path: file for file in data_files(version)} for version in (oldest, newest))
-        gone, fresh = before.keys() - after.keys(), after.keys() - before.keys()
+        removed_files, added_files = before.keys() - after.keys(), after.keys() - before.keys()
         stay = [path for path in after.keys() & before.keys() if not after[path].same(before[path])]
-        added = _read((after[path] for path in fresh), schema, table)
-        removed = _read((before[path] for path in gone), schema, table)
+        added = _read((after[path] for path in added_files), schema, table)
+        removed = _read((before[path] for path in removed_files), schema, table)
         changed = [after[path].changes(before[path], schema) for path in stay]
     weights = np.repeat(np.array([1, -1], np.int64), [len(added), len(removed)])
     weights = np.concatenate([weights, *(of for _, of in changed)])
     rows = pa.concat_tables([added, removed, *(rows for rows, _ in changed)]).append_column(WEIGHT, pa.array(weights))
-    how = f"{len(fresh)} files added, {len(gone)} removed"
+    how = f"{len(added_files)} files added, {len(removed_files)} removed"
     return rows, how + (f", rows of {len(stay)} deleted" if stay else "")
 
 

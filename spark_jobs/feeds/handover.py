@@ -82,10 +82,10 @@ class KafkaFeed(Feed):
 
     @override
     def named(self) -> str:
-        said = {name: self.options[name] for name in sorted(self.options) if name.startswith(("subscribe", "assign"))}
-        if not said:
+        topics = {name: self.options[name] for name in sorted(self.options) if name.startswith(("subscribe", "assign"))}
+        if not topics:
             raise SourceError("a KafkaFeed needs topics: give one of the options subscribe, subscribePattern or assign")
-        return f"kafka {json.dumps(said)}"
+        return f"kafka {json.dumps(topics)}"
 
     def position(self, spark: SparkSession) -> dict[str, dict[str, int]]:
         """Returns the newest offsets. Spark's own source writes them to a temporary checkpoint; no record is read."""
@@ -99,13 +99,13 @@ class KafkaFeed(Feed):
                 writer = frame.writeStream.format("noop").option("checkpointLocation", f"file://{folder}")
                 writer.trigger(availableNow=True).start().awaitTermination()
             except PySparkException as error:
-                said = str(error).splitlines()[0][:300]
+                reason = str(error).splitlines()[0][:300]
                 raise SourceError(
-                    f"the topics of {self.named()} cannot be read ({said}): check that the broker can be reached, and "
-                    "that the session has Spark's package for Kafka"
+                    f"the topics of {self.named()} cannot be read ({reason}): check that the broker can be reached, "
+                    "and that the session has Spark's package for Kafka"
                 ) from None
-            told = (Path(folder) / "sources" / "0" / "0").read_bytes()
-            return dict(json.loads(told[told.index(b"{") :]))
+            offsets = (Path(folder) / "sources" / "0" / "0").read_bytes()
+            return dict(json.loads(offsets[offsets.index(b"{") :]))
 
     @override
     def table(self, spark: SparkSession, position: Any) -> DataFrame:

@@ -73,18 +73,18 @@ def split(
     if declared is not None:
         used = [declared[name] for name in tables]
         _check_positions(frame, used)
-        rows, told, silent = _texts(frame, value, by, used)
+        rows, table, silent = _texts(frame, value, by, used)
     else:
-        rows, told, silent = _columns(frame, by)
-    known = reduce(Column.__or__, [told.isin(names) for names in tables.values()])
+        rows, table, silent = _columns(frame, by)
+    known = reduce(Column.__or__, [table.isin(names) for names in tables.values()])
     foreign = ~F.coalesce(known, F.lit(False)) & ~silent
     found = {}
     for number, (name, names) in enumerate(tables.items()):
-        mine = told.isin(names)
+        mine = table.isin(names)
         piece = rows.filter(mine | foreign if others == RAISE and number == 0 else mine)
         if others == RAISE and number == 0:
             reasons = [F.col(UNREADABLE)] if UNREADABLE in rows.columns else []
-            why = F.when(foreign, _foreign(told, tables))
+            why = F.when(foreign, _foreign(table, tables))
             piece = piece.withColumn(UNREADABLE, F.coalesce(*reasons, why))
         if declared is not None:
             found[name] = envelopes(piece, declared[name], True)
@@ -149,10 +149,10 @@ def _texts(
             f"the stream has no column {value!r} with JSON texts: it has {', '.join(frame.columns)}; name it with "
             "value=, or leave out schema= if the records are parsed already"
         )
-    said = [] if by is None else [_told(frame, by).cast("string").alias("_table")]
+    columns = [] if by is None else [_table_column(frame, by).cast("string").alias("_table")]
     sequences = {(table.sequence or "").lower() for table in tables}
-    said += [F.col(quoted(name)) for name in frame.columns if name.lower() in sequences and name != value]
-    rows = parsed_lines(frame.select(F.col(quoted(value)).cast("string").alias("value"), *said))
+    columns += [F.col(quoted(name)) for name in frame.columns if name.lower() in sequences and name != value]
+    rows = parsed_lines(frame.select(F.col(quoted(value)).cast("string").alias("value"), *columns))
     if by is None:
         fields = F.col("fields")
         around = members(fields["payload"])
@@ -174,25 +174,25 @@ def _columns(frame: DataFrame, by: str | Column | None) -> tuple[DataFrame, Colu
                 f"the stream does not name the table of a record: it has {', '.join(frame.columns)}, and no struct "
                 "source with a field table; name the column with by="
             )
-    told = _told(frame, SOURCE if by is None else by)
+    table = _table_column(frame, SOURCE if by is None else by)
     if not envelope:
-        return frame, told, F.lit(False)
-    return frame, told, F.col("op").isNull() & F.col("before").isNull() & F.col("after").isNull()
+        return frame, table, F.lit(False)
+    return frame, table, F.col("op").isNull() & F.col("before").isNull() & F.col("after").isNull()
 
 
-def _told(frame: DataFrame, by: str | Column) -> Column:
+def _table_column(frame: DataFrame, by: str | Column) -> Column:
     """Returns the expression for the name of the table. Raises :class:`SourceError` if the frame has no such column."""
-    told = F.col(quoted(by) if by in frame.columns else by) if isinstance(by, str) else by
+    table = F.col(quoted(by) if by in frame.columns else by) if isinstance(by, str) else by
     try:
-        type_ = frame.select(told.alias("told")).schema[0].dataType
+        type_ = frame.select(table.alias("table")).schema[0].dataType
     except PySparkException:
         raise SourceError(f"by={by!r} is not a column of the stream: it has {', '.join(frame.columns)}") from None
     if not isinstance(type_, T.StringType):
         raise SourceError(f"by={by!r} is of type {type_.simpleString()}: give a text, the name of a table")
-    return told
+    return table
 
 
-def _foreign(told: Column, tables: Mapping[str, Sequence[str]]) -> Column:
+def _foreign(table: Column, tables: Mapping[str, Sequence[str]]) -> Column:
     known = ", ".join(name for names in tables.values() for name in names)
-    shown = F.coalesce(F.concat(F.lit("of table '"), F.substring(told, 1, 100), F.lit("'")), F.lit("without a table"))
+    shown = F.coalesce(F.concat(F.lit("of table '"), F.substring(table, 1, 100), F.lit("'")), F.lit("without a table"))
     return F.concat(F.lit("the record is "), shown, F.lit(f"; the stream is split into {known}"))

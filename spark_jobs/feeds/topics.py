@@ -54,8 +54,8 @@ class Topics:
         into: dict[str, tuple[str, ...]] = {name: (name,) for name in relations}
         own = {name.lower(): name for name in into}
         for text in tables:
-            name, equals, told = text.partition("=")
-            found = tuple(table.strip() for table in told.split(",") if table.strip())
+            name, equals, listed = text.partition("=")
+            found = tuple(table.strip() for table in listed.split(",") if table.strip())
             if not equals or not found:
                 raise SourceError(f"--table {text!r}: give RELATION=TABLE, or several tables with commas")
             if name.lower() not in own:

@@ -31,7 +31,7 @@ class ParquetRows:
             raise SourceError(f"{path} is missing: restore it, or {_WITHOUT_ROWS}") from None
         except (OSError, pa.ArrowException) as error:
             raise SourceError(
-                f"{path} is not a readable Parquet file ({_said(error)}): write it again, or {_WITHOUT_ROWS}"
+                f"{path} is not a readable Parquet file ({_reason(error)}): write it again, or {_WITHOUT_ROWS}"
             ) from None
         self._names = {name.lower(): name for name in reversed(self._file.schema_arrow.names)}
 
@@ -79,21 +79,21 @@ class ParquetRows:
                 columns = [_as(given.get(field.name.lower()), field.type, batch.num_rows) for field in wanted]
                 yield pa.RecordBatch.from_arrays(columns, schema=wanted)
         except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"{self._path} cannot be read ({_said(error)}): restore the original file") from None
+            raise SourceError(f"{self._path} cannot be read ({_reason(error)}): restore the original file") from None
 
     def _ranges(self, group: int, wanted: pa.Schema) -> dict[str, ValueRange]:
         """Returns the statistics of a row group, by column in lower case."""
-        said = self._file.metadata.row_group(group)
-        places = {said.column(i).path_in_schema: i for i in range(said.num_columns)}
+        chunk = self._file.metadata.row_group(group)
+        places = {chunk.column(i).path_in_schema: i for i in range(chunk.num_columns)}
         found = {}
         for name in map(str.lower, wanted.names):
             place = places.get(self._names.get(name))
             if name not in self._names:
-                found[name] = ValueRange(None, None, said.num_rows)
-            elif place is not None and said.column(place).is_stats_set:
-                told = said.column(place).statistics
-                least, greatest = (told.min_raw, told.max_raw) if told.has_min_max else (None, None)
-                found[name] = ValueRange(least, greatest, told.null_count if told.has_null_count else None)
+                found[name] = ValueRange(None, None, chunk.num_rows)
+            elif place is not None and chunk.column(place).is_stats_set:
+                stats = chunk.column(place).statistics
+                least, greatest = (stats.min_raw, stats.max_raw) if stats.has_min_max else (None, None)
+                found[name] = ValueRange(least, greatest, stats.null_count if stats.has_null_count else None)
         return found
 
     def _demand(self, field: pa.Field) -> None:
@@ -110,7 +110,7 @@ class ParquetRows:
             )
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error).splitlines()[0][:200].rstrip(". ")
 
 

@@ -95,7 +95,7 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool
     return CheckedRows(frame, columns, weight, bad, _first(faults), F.to_json(F.struct(*kept)))
 
 
-def made_by_cells(frame: DataFrame, needed: Sequence[str]) -> CheckedRows:
+def rows_of_cells(frame: DataFrame, needed: Sequence[str]) -> CheckedRows:
     """Returns the same for rows that other cells produced: they have their types and weights, and none can be bad."""
     columns = {name: carried(F.col(quoted(name)), frame.schema[name].dataType) for name in needed}
     return CheckedRows(frame, columns, F.col(quoted(WEIGHT)), None, _no_text(), _no_text())

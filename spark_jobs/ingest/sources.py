@@ -51,7 +51,7 @@ BINARY = T.StructType([
 ])  # fmt: skip
 """The columns of Spark's source of whole files; columns that are not selected are not read."""
 _UTF8 = "utf-8-sig"  # without the byte order mark, which Spark drops, too
-_GOES = [code for code, weight in CODES.items() if weight < 0]
+_DELETES = [code for code, weight in CODES.items() if weight < 0]
 FILE = "_file"
 """Column of a batch frame: the file of a row."""
 
@@ -164,29 +164,31 @@ def _json(spark: SparkSession, given: Input, table: Table, change: str | None, s
     first = _first_record(given)
     if change == DEBEZIUM or (change is None and first is not None and {"op", "before", "after"} <= first):
         return envelopes(parsed, table, streaming)
-    says = change or _says(first, names)
+    change_column = change or _change_column(first, names)
     reasons = [F.when(fields.isNull(), F.concat(F.lit("not a JSON object: "), F.substring("value", 1, 200)))]
-    wanted = names if says is None else [*names, says]
-    named = {name.lower() for name in (*table.named_by, says or "")}
-    goes = F.lower(fields[says]).isin(_GOES) if table.upserts and says is not None else F.lit(False)
+    wanted = names if change_column is None else [*names, change_column]
+    named = {name.lower() for name in (*table.named_by, change_column or "")}
+    is_delete = (
+        F.lower(fields[change_column]).isin(_DELETES) if table.upserts and change_column is not None else F.lit(False)
+    )
     reasons += [
         F.when(
-            ~F.map_contains_key("fields", name) & (F.lit(name.lower() in named) | ~F.coalesce(goes, F.lit(False))),
+            ~F.map_contains_key("fields", name) & (F.lit(name.lower() in named) | ~F.coalesce(is_delete, F.lit(False))),
             F.lit(f"column '{name}' is missing"),
         )
         for name in wanted
     ]
     columns = [fields[name].alias(name) for name in names]
-    if says is None:
+    if change_column is None:
         late = F.lit(f"column '{WEIGHT}' is not in the first record of the input: give it to all records, or to none")
         reasons += [F.when(F.map_contains_key("fields", WEIGHT), late)]
     else:
-        columns += [fields[says].alias(says)]
+        columns += [fields[change_column].alias(change_column)]
     kept = [] if streaming else [F.col(FILE)]
     return parsed.select(*columns, F.coalesce(*reasons).alias(UNREADABLE), *kept)
 
 
-def _says(first: set[str] | None, names: Sequence[str]) -> str | None:
+def _change_column(first: set[str] | None, names: Sequence[str]) -> str | None:
     """Returns the member that says whether a record is inserted or deleted; None: all records are inserted."""
     if first is None or WEIGHT in first:
         return WEIGHT

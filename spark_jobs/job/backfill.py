@@ -19,7 +19,7 @@ from spark_jobs.dispatch.keys import strides_by_key
 from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.ingest.conventions import normal
-from spark_jobs.operator import Query, behind_keys, default_cells, planned
+from spark_jobs.operator import Query, after_keys, default_cells, planned
 from spark_jobs.options import LoadOptions, Options
 
 
@@ -49,8 +49,8 @@ def bulk_load(
         raise CheckpointError("bulk_load() needs checkpoint=: the folder where the stream will keep its state")
     refuse_streams(where.root, operator)
     plan = planned(query, tables, options.schema, options.planning)
-    behind = behind_keys(plan)
-    made = rounds(behind, default_cells(spark, behind, options.planning.rates) if cells is None else cells)
+    program = after_keys(plan)
+    made = rounds(program, default_cells(spark, program, options.planning.rates) if cells is None else cells)
     where.claim()
     common: dict[str, Any] = {
         "on_missing": options.checks.missing,

@@ -162,8 +162,8 @@ def reported(error: BaseException, folder: Path | None) -> SparkJobError:
     text = masked(text)
     log = _written(folder, text)
     ours = failure(error)
-    said = masked(" ".join(str(ours).split()).rstrip(".")) if ours else _known(text)
-    return SparkJobError(f"{said} (Spark's own report is in {log})")
+    reason = masked(" ".join(str(ours).split()).rstrip(".")) if ours else _known(text)
+    return SparkJobError(f"{reason} (Spark's own report is in {log})")
 
 
 def _known(report: str) -> str:

@@ -49,7 +49,7 @@ class Metrics(StreamingQueryListener):
         located(*self._where)
         self._file = local_folder(file, "file")
         self._newest: dict[str, Mapping[str, Any]] = {}
-        self._told = False
+        self._warned = False
         self._alone = threading.Lock()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -86,10 +86,10 @@ class Metrics(StreamingQueryListener):
             filed = {id_: rows_of_files(root / id_, newest["batchId"]) for id_, newest in self._newest.items()}
             written(self._file, [*prometheus(cells), *of_streams(self._newest, filed)])
         except (OSError, SparkJobError) as error:
-            if not self._told:
+            if not self._warned:
                 why = error.strerror if isinstance(error, OSError) else error
                 _log.warning("the metrics cannot be written to %s: %s", self._file, why)
-            self._told = True
+            self._warned = True
 
 
 def _operators(stream: Folder) -> list[Folder]:

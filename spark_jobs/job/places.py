@@ -83,7 +83,7 @@ def without_output(checkpoint: Path) -> None:
 
 
 @contextmanager
-def held_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> Iterator[None]:
+def locked_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> Iterator[None]:
     """Locks an output folder, and claims it for this job, while the job runs. See ``held`` and ``claim_output``.
 
     Without a lock, two jobs that begin at once would both find the folder empty, and each would skip the batches of the
@@ -116,7 +116,7 @@ def _reachable(folder: Folder) -> Iterator[None]:
 
 def _claimable(folder: Folder, checkpoint: Path) -> None:
     """Creates the folder if the job has not written anything yet. Raises SparkJobError if its output is missing."""
-    if SparkHistory(checkpoint).committed() >= 0 and not _there(folder):
+    if SparkHistory(checkpoint).committed() >= 0 and not _exists(folder):
         written = SparkHistory(checkpoint).committed() + 1
         raise SparkJobError(
             f"--output {folder} does not exist, but the job of {checkpoint} has written {written} batches"
@@ -175,15 +175,15 @@ def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> 
     _write(folder, _MARK, {"job": job})
 
 
-def still_there(folder: Folder) -> None:
+def check_exists(folder: Folder) -> None:
     """Raises :class:`SparkJobError` if a claimed output folder no longer exists: Spark would continue in a new one."""
     with _reachable(folder):
-        there = folder.has(_MARK)
-    if not there:
+        exists = folder.has(_MARK)
+    if not exists:
         raise _replaced(folder)
 
 
-def _there(folder: Folder) -> bool:
+def _exists(folder: Folder) -> bool:
     return folder.path.exists() if isinstance(folder, LocalFolder) else folder.has(_MARK)
 
 

@@ -135,7 +135,7 @@ class _Stream:
                 raise self._where.unfinished(int(begun["to"]))
         logs = [log for operator in self._operators for log in _logs(operator)]
         for log in logs:
-            log.demand_kept(self._batch)
+            log.check_rebuildable(self._batch)
         places, asides = [self._place(text) for text in named], self._asides()
         places += [place for place in self._known() if place.table not in {other.table for other in places}]
         steps = [self._table(place, newest) for place in places]

@@ -115,7 +115,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
         with held(checkpoint), plain_errors(job.checkpoint):
             located(str(checkpoint), job.options.place.state).demand_settled()
             if job.to_files:
-                with places.held_output(job.target(), checkpoint, job.sink):
+                with places.locked_output(job.target(), checkpoint, job.sink):
                     return _run(job, checkpoint, say)
             places.without_output(checkpoint)
             return _run(job, checkpoint, say)
@@ -259,8 +259,8 @@ def _frames(spark: SparkSession, schema: Schema, job: Job, checkpoint: Path, str
 def _notes(job: Job, checkpoint: Path) -> list[str]:
     """Returns notes about edge lists and the windows over them."""
     lists = [given.name for given in job.inputs if given.format == "edges"]
-    told = (edges.notes(name, checkpoint / "staging" / name, job.batch_rows, job.window) for name in lists)
-    return [note for notes in told for note in notes]
+    notes = (edges.notes(name, checkpoint / "staging" / name, job.batch_rows, job.window) for name in lists)
+    return [note for found in notes for note in found]
 
 
 def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoint: Path, streaming: bool) -> DataFrame:
@@ -293,7 +293,7 @@ def _follow(
     def report() -> None:
         found = list(watcher.new())
         if target is not None and (found or isinstance(target, LocalFolder)):
-            places.still_there(target)
+            places.check_exists(target)
         for progress in found:
             summary.batches.append(progress)
             if job.json:

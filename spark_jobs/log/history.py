@@ -139,7 +139,7 @@ def reconcile(folder: Folder | Path, stream: str, operator: str, root: Folder | 
             others = [name for name, has in newest.items() if has >= lost[0]]
             raise missing_batch_error(spark.folder, lost[0], cell, state, committed, bool(others))
         if meta is not None and cell in newest:
-            for trouble in CellLog.of(state / cell, meta).troubles(whole=False):
+            for trouble in CellLog.of(state / cell, meta).troubles(complete=False):
                 raise trouble
 
 

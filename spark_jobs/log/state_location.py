@@ -32,7 +32,7 @@ _OUTSIDE = "outside.json"
 QUARANTINES, TABLES = "quarantines", "tables"
 """The keys of ``outside.json``: folders outside of the checkpoint into which the stream writes."""
 CURRENT = "current.json"
-_CUT_ANEW = re.compile(r"cells-[0-9]{1,9}-after-[0-9]{1,18}(-[0-9]{1,9})?")
+_RECELLED = re.compile(r"cells-[0-9]{1,9}-after-[0-9]{1,18}(-[0-9]{1,9})?")
 
 _Part = TypeVar("_Part")
 
@@ -88,7 +88,9 @@ class Whereabouts:
     def rolling_back(self) -> dict[str, int] | None:
         """Returns the batches ``to`` and ``from`` of an unfinished rollback; None if there is none."""
         remedy = "put it back from a copy"
-        return _said(self.checkpoint / HERE, ROLLBACK, lambda found: {"to": found["to"], "from": found["from"]}, remedy)
+        return _read_part(
+            self.checkpoint / HERE, ROLLBACK, lambda found: {"to": found["to"], "from": found["from"]}, remedy
+        )
 
     def unfinished(self, batch: int) -> CheckpointError:
         """Returns the error for a stream whose rollback to a batch was not finished."""
@@ -122,7 +124,7 @@ class Whereabouts:
         remedy = (
             "restore it from a copy, or delete it, and name the tables yourself (--into) when you roll back the stream"
         )
-        return _said(self.checkpoint / HERE, _OUTSIDE, lambda found: list(found.get(kind, [])), remedy) or []
+        return _read_part(self.checkpoint / HERE, _OUTSIDE, lambda found: list(found.get(kind, [])), remedy) or []
 
     def writes_to(self, kind: str, folder: str) -> None:
         """Stores in the checkpoint that the stream writes into a folder."""
@@ -137,10 +139,10 @@ class Whereabouts:
             raise CheckpointError(f"cannot write {here.at(_OUTSIDE)}: {error.strerror}") from None
 
     def _note(self) -> None:
-        here, said = self.checkpoint / HERE, json.dumps({"state": str(self.home)}).encode()
+        here, data = self.checkpoint / HERE, json.dumps({"state": str(self.home)}).encode()
         try:
             here.make()
-            here.create(_ELSEWHERE, said)
+            here.create(_ELSEWHERE, data)
         except OSError as error:
             raise CheckpointError(f"cannot write {here.at(_ELSEWHERE)}: {error.strerror}") from None
 
@@ -179,7 +181,7 @@ def current(home: Folder) -> Folder:
     Raises :class:`CheckpointError` if the file cannot be read, or does not name a folder.
     """
     remedy = 'restore it from a copy, or write into it which folder next to it has the state: {"state": "cells-..."}'
-    name = _said(home, CURRENT, lambda found: _CUT_ANEW.fullmatch(found["state"])[0], remedy)  # type: ignore[index]
+    name = _read_part(home, CURRENT, lambda found: _RECELLED.fullmatch(found["state"])[0], remedy)  # type: ignore[index]
     return home if name is None else home / name
 
 
@@ -199,10 +201,10 @@ def make_current(home: Folder, state: Folder) -> None:
 def elsewhere(checkpoint: Folder) -> str | None:
     """Returns the place of a checkpoint's state, if the state is outside of the checkpoint."""
     remedy = 'restore it from a copy, or write {"state": "<folder or URI of the state>"}'
-    return _said(checkpoint / HERE, _ELSEWHERE, lambda found: str(found["state"]), remedy)
+    return _read_part(checkpoint / HERE, _ELSEWHERE, lambda found: str(found["state"]), remedy)
 
 
-def _said(folder: Folder, name: str, part: Callable[[Any], _Part], remedy: str) -> _Part | None:
+def _read_part(folder: Folder, name: str, part: Callable[[Any], _Part], remedy: str) -> _Part | None:
     """Returns a part of a JSON file; None if the file does not exist. Raises :class:`CheckpointError` if it cannot be
     read, or is damaged, with the remedy.
     """

@@ -186,20 +186,20 @@ class CellLog:
                 "Restore all files from one copy, or start with a new checkpoint"
             )
 
-    def troubles(self, whole: bool) -> Iterator[CheckpointError]:
+    def troubles(self, complete: bool) -> Iterator[CheckpointError]:
         """Yields an error for each delta of the chain that cannot be read, or does not follow the delta before it.
 
-        ``whole``: all deltas are read completely; otherwise only the headers of those since the newest snapshot, which
-        a restored cell needs. O(log), or O(deltas).
+        ``complete``: all deltas are read completely; otherwise only the headers of the deltas since the newest
+        snapshot, which a restored cell needs. O(log), or O(deltas).
         """
         batches, snapshots = self.listed()
-        version = None if whole or not snapshots else snapshots[-1]
+        version = None if complete or not snapshots else snapshots[-1]
         digest = "" if version is None else self.digest(version)
         for batch in batches:
             if version is not None and batch <= version:
                 continue
             try:
-                link = self.read(batch) if whole else self._head(batch)
+                link = self.read(batch) if complete else self._head(batch)
                 first = version is None and link.prev in {EMPTY, BACKFILL, *snapshots}
                 if not first:
                     self.demand_next(link, EMPTY if version is None else version, digest)
@@ -313,7 +313,7 @@ class CellLog:
         self._delete(f"{v}.snapshot" for v in snapshots if v < base)
         self._delete(file for number in deleted for file in (f"{number}.delta", f"{number}.json"))
 
-    def demand_kept(self, batch: int) -> None:
+    def check_rebuildable(self, batch: int) -> None:
         """Raises :class:`CheckpointError` unless the state after a batch can be rebuilt."""
         batches, snapshots = self.listed()
         from_the_start = not snapshots if not batches else self.read(batches[0]).prev in (EMPTY, BACKFILL)
@@ -328,7 +328,7 @@ class CellLog:
 
         Raises :class:`CheckpointError` if the state after that batch cannot be rebuilt.
         """
-        self.demand_kept(batch)
+        self.check_rebuildable(batch)
         batches, snapshots = self.listed()
         deleted = [number for number in batches if number > batch]
         self.disown({self.digest(number) for number in deleted})

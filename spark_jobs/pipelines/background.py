@@ -41,16 +41,16 @@ class BackgroundBuild:
         self.rows = dict.fromkeys(since, 0)
         self._changed = [name for name in reversed(database.views) if name in self.digests]
         self._version = -1
-        self._given: SimpleQueue[tuple[int, Batches] | None] = SimpleQueue()
-        self._given_up = Event()
+        self._queue: SimpleQueue[tuple[int, Batches] | None] = SimpleQueue()
+        self._abandoned = Event()
         self._error: Exception | None = None
-        self._fork = database.fork(check=partial(_check_given_up, self._given_up))
+        self._fork = database.fork(check=partial(_check_abandoned, self._abandoned))
         self._thread = Thread(target=self._run, args=(note["version"],), name="crown-background", daemon=True)
         self._thread.start()
 
     def follow(self, version: int, batches: Batches) -> None:
         """Queues a version of the pipeline, which the thread applies to the views."""
-        self._given.put((version, batches))
+        self._queue.put((version, batches))
 
     def caught_up(self, version: int) -> bool:
         """Returns True if the views have this version. Raises the error that ended the thread, if any."""
@@ -69,12 +69,12 @@ class BackgroundBuild:
         return {**note, **found}
 
     def end(self) -> None:
-        """Gives up the build, and waits until the thread has stopped."""
-        self._given_up.set()
+        """Abandons the build, and waits until the thread has stopped."""
+        self._abandoned.set()
         self._join()
 
     def _join(self) -> None:
-        self._given.put(None)
+        self._queue.put(None)
         self._thread.join()
 
     def _run(self, version: int) -> None:
@@ -83,30 +83,30 @@ class BackgroundBuild:
             self._deliver(version, [])
             if not self._changed:  # otherwise a process that opens it before the adoption would have the changed views
                 self._fork.snapshot()  # so that a process that opens the state later need not fill the views
-            while (given := self._given.get()) is not None:
+            while (given := self._queue.get()) is not None:
                 version, batches = given
                 self._deliver(version, [{**rows, **self._fork.apply(rows)} for rows in batches])
-        except _GivenUpError:
+        except _AbandonedError:
             pass
         except Exception as error:
             self._error = error
 
     def _deliver(self, version: int, deltas: Batches) -> None:
         """Brings the tables of the views to a version. The first call writes all rows."""
-        _check_given_up(self._given_up)
+        _check_abandoned(self._abandoned)
         note = {**self.note, "version": version}
         for name, (inserted, deleted) in self._delivery.deliver(self._fork, note, deltas, True).items():
             self.rows[name] += inserted - deleted
         self._version = version
 
 
-class _GivenUpError(Exception):
-    """The build was given up."""
+class _AbandonedError(Exception):
+    """The build was abandoned."""
 
 
-def _check_given_up(given_up: Event) -> None:
-    if given_up.is_set():
-        raise _GivenUpError
+def _check_abandoned(abandoned: Event) -> None:
+    if abandoned.is_set():
+        raise _AbandonedError
 
 
 class Background:
@@ -161,7 +161,7 @@ class Background:
             self._build.follow(version, batches)
 
     def end(self) -> None:
-        """Gives up the build, if there is one."""
+        """Abandons the build, if there is one."""
         if self._build is not None:
             self._build.end()
             self._build = None

@@ -219,7 +219,7 @@ class Pipeline:
         ``views``: computes only these views and those that read them, from the rows in the state; the other views do
         not change. Raises SourceError if there is no such view.
         """
-        return self._run(anew=views, fresh=not views)
+        return self._run(recomputed=views, fresh=not views)
 
     def restore(self, version: int) -> Report:
         """Makes a new version with the rows that sources, views and tables had after an earlier one.
@@ -243,11 +243,11 @@ class Pipeline:
     def _run(
         self,
         only: Collection[str] = (),
-        anew: Collection[str] = (),
+        recomputed: Collection[str] = (),
         fresh: bool = False,
         sources: Collection[str] = (),
     ) -> Report:
-        with closing(self._rounds(None, only, anew, fresh, sources)) as rounds:
+        with closing(self._rounds(None, only, recomputed, fresh, sources)) as rounds:
             return next(rounds)
 
     def watch(self, every: float = 10.0) -> Generator[Report]:
@@ -266,19 +266,19 @@ class Pipeline:
         self,
         every: float | None,
         only: Collection[str] = (),
-        anew: Collection[str] = (),
+        recomputed: Collection[str] = (),
         fresh: bool = False,
         sources: Collection[str] = (),
     ) -> Generator[Report]:
         """Runs repeatedly, or once (None), for all views, or ``only`` some views and some ``sources``. The first run
-        recomputes the views ``anew``, or all views from a ``fresh`` state."""
+        recomputes the views ``recomputed``, or all views from a ``fresh`` state."""
         with ExitStack() as alone:
             with self._record.failures():
                 begun, report = time.monotonic(), Report()
                 with report.phase("analyze"):
                     analysis = self._analysis() if fresh else self._current()
                     schema = self._tables(analysis)
-            forgotten = analysis.with_readers(anew)
+            forgotten = analysis.with_readers(recomputed)
             selected = analysis.with_read(only, sources) if only or sources else None
             analysis = analysis.reading(sources)
             alone.enter_context(self._state.alone())  # where another process has it, no run of it has failed
@@ -324,7 +324,7 @@ class Pipeline:
         """Returns the analysis that the last run has stored, if it is still valid, or a new one."""
         known, self._analyzed = self._analyzed, None
         if known is not None:
-            return known.read_anew(self._session)
+            return known.reread(self._session)
         found = recalled(self._session, self._under_policies(), self._sources, self._state.analysis)
         return self._analysis() if found is None else found.allowed()
 

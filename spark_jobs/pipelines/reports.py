@@ -77,6 +77,6 @@ class Report(Basic):
             self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - begun
 
     @override
-    def _beside(self, view: str) -> str:
+    def _note(self, view: str) -> str:
         seconds = self.computed.get(view)
         return "" if seconds is None else f"  Spark, {seconds:.1f} s"

@@ -98,9 +98,9 @@ class Record:
         for name, reads in views.items():
             inserted, deleted = report.changed.get(name, (0, 0))
             was = known.get(name)
-            anew = name in report.begun  # the report does not have the rows that it had before
+            restarted = name in report.begun  # the report does not have the rows that it had before
             found[name] = {
-                "rows": rows_of(name) if was is None or anew else was["rows"] + inserted - deleted,
+                "rows": rows_of(name) if was is None or restarted else was["rows"] + inserted - deleted,
                 "read": sum(moved.get(read, 0) for read in reads),
                 "inserted": inserted,
                 "deleted": deleted,
@@ -130,9 +130,9 @@ class Record:
         with contextlib.suppress(CheckpointError, OSError):  # the run has an error to tell already
             before = self.read()
             runs = {"succeeded": before.get("runs", {}).get("succeeded", 0), "failed": _failed(before) + 1}
-            said = {"at": time.time(), "said": in_a_line(error)}
+            failure = {"at": time.time(), "said": in_a_line(error)}
             self._write(
-                {"version": 0, "success": None, "sources": {}, "views": {}, **before, "runs": runs, "error": said}
+                {"version": 0, "success": None, "sources": {}, "views": {}, **before, "runs": runs, "error": failure}
             )
 
     def _write(self, given: Mapping[str, Any]) -> None:

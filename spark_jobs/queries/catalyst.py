@@ -65,7 +65,7 @@ def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> 
         _check_escapes(spark, execution.analyzed(), written)
         nodes = filled(plan, json.loads(written), zone)
     except (AnalysisException, ParseException) as error:
-        raise PlanError(_said(error)) from None
+        raise PlanError(_message(error)) from None
     relation = parse(nodes, schema, text, zone)
     for field, column in zip(frame.schema.fields, relation.columns, strict=True):
         if type_of_spark(field.dataType) != column.type:
@@ -180,7 +180,7 @@ def _frame(spark: SparkSession, text: str, schema: Schema) -> DataFrame:
         return apart.sql(text)
     except (AnalysisException, ParseException) as error:
         called = _UNKNOWN.search(str(error))
-        raise (not_carried(called[1]) if called else None) or PlanError(_said(error)) from None
+        raise (not_carried(called[1]) if called else None) or PlanError(_message(error)) from None
 
 
 _UNKNOWN = re.compile(r"\[UNRESOLVED_ROUTINE\] [^`]*`(\w+)`")
@@ -191,7 +191,7 @@ def _jvm(spark: SparkSession) -> Any:
     return spark.sparkContext._jvm
 
 
-def _said(error: AnalysisException | ParseException) -> str:
+def _message(error: AnalysisException | ParseException) -> str:
     """Returns Spark's message as one line."""
     lines = [line.strip() for line in str(error).splitlines()]
     message = " ".join(line for line in lines if line and not line.startswith(("==", "'", "+-", ":-")))

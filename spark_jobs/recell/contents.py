@@ -79,7 +79,7 @@ def _of_plan(given: Exchange, plan: Plan, load: Load, where: object) -> Rows:
         placed = of_plan(plan, given.grid, name, rows, whole)
         for cell in range(given.grid.cells):
             if found[cell][name] != _sizes(rows.filter(pa.array(placed.masks(cell) != 0))):
-                raise _lost(name, cell, where)
+                raise _missing_rows(name, cell, where)
     return together
 
 
@@ -102,7 +102,7 @@ def _taken(role: Role, rows: pa.Table, cell: int, cells: int, before: list[pa.Ta
     """Returns the rows that are taken from a cell."""
     if cells > 1 and not role.hashed:  # each cell has all rows
         if before and _sizes(before[0]) != _sizes(rows):
-            raise _lost(role.relation, cell, where)
+            raise _missing_rows(role.relation, cell, where)
         return rows if not before else rows.slice(0, 0)
     if not lacking(role, rows.column_names):
         belongs = of_role(role, cells, rows)
@@ -122,7 +122,7 @@ def _misplaced(relation: str, cell: int, where: object) -> DamagedStateError:
     )
 
 
-def _lost(relation: str, cell: int, where: object) -> DamagedStateError:
+def _missing_rows(relation: str, cell: int, where: object) -> DamagedStateError:
     return DamagedStateError(
         f"cell {cell} of {where} lacks rows of {relation} that other cells have: restore its files from a copy, or "
         "start again with a new checkpoint"

@@ -88,9 +88,9 @@ def job_of(where: Whereabouts, cells: int) -> Job:
     metas = {name: meta for name, meta in found.items() if meta is not None}
     first = [name for name in metas if not name.endswith(MERGE) and KEYS not in name and WITHIN not in name]
     if len(first) != 1:
-        said = f"has {len(first)} queries ({', '.join(first)})" if first else "has no state of a query"
+        problem = f"has {len(first)} queries ({', '.join(first)})" if first else "has no state of a query"
         raise CheckpointError(
-            f"{where.checkpoint} {said}: only the state of one query can be cut into another number of cells"
+            f"{where.checkpoint} {problem}: only the state of one query can be cut into another number of cells"
         )
     batch = _settled(where, stream, metas)
     name, meta = first[0], metas[first[0]]

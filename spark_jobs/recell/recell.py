@@ -80,8 +80,8 @@ def recell(checkpoint: Folder, cells: int, options: Mapping[str, str] | None = N
             f"the state of {checkpoint} cannot be cut into another number of cells: {error.strerror}"
         ) from None
     aside = [where.root / job.stream, where.root / "backfill"] if where.root == where.home else [where.root]
-    there = tuple(folder for folder in aside if folder.folders())
-    return Recelled(job.old[0].meta["cells"], cells, job.batch, result, state, there, where.home.at(CURRENT))
+    kept_aside = tuple(folder for folder in aside if folder.folders())
+    return Recelled(job.old[0].meta["cells"], cells, job.batch, result, state, kept_aside, where.home.at(CURRENT))
 
 
 def _synced(state: Folder) -> None:

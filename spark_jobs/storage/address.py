@@ -52,8 +52,8 @@ def in_a_line(error: BaseException) -> str:
     """Returns the error of a library for object stores, whose causes are on lines of their own, as one line without
     credentials.
     """
-    said = _COLOUR.sub("", str(error)).partition("\n\nDebug source")[0]
-    lines = (line.strip().removeprefix("↳").strip() for line in masked(said).splitlines())
+    message = _COLOUR.sub("", str(error)).partition("\n\nDebug source")[0]
+    lines = (line.strip().removeprefix("↳").strip() for line in masked(message).splitlines())
     return ": ".join(filter(None, lines)) or repr(error)
 
 

@@ -119,10 +119,10 @@ class Bucket:
         if _METADATA.search(text):
             return "no credentials are given, in the environment or as storage_options"
         found = _SAID.search(text)
-        said = " ".join(filter(None, found.groups())) if found else _STORE.sub("", text)
+        message = " ".join(filter(None, found.groups())) if found else _STORE.sub("", text)
         for secret in _secrets(self.options):
-            said = said.replace(secret, "***")
-        return masked(said)[:300].rstrip(". ")
+            message = message.replace(secret, "***")
+        return masked(message)[:300].rstrip(". ")
 
 
 def _secrets(given: Mapping[str, Any]) -> Iterator[str]:

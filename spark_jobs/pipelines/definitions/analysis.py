@@ -75,7 +75,7 @@ class Analysis:
         known = (view for view in self.views if view.definition.name in digests)
         return replace(self, views=tuple(replace(view, digest=digests[view.definition.name]) for view in known))
 
-    def read_anew(self, session: Session) -> Analysis:
+    def reread(self, session: Session) -> Analysis:
         """Returns the analysis in which tables of the catalog are read as they are from now on."""
         tables = {
             n: s if s.path is None else replace(s, read=CatalogTable(session, s.path)) for n, s in self.sources.items()
@@ -251,11 +251,11 @@ class _Reader:
             except AnalysisException as error:
                 missed = self._missed(error)
                 if missed is None:
-                    raise SourceError(_said(definition, error, {*self._views, *self._sources})) from None
+                    raise SourceError(_message(definition, error, {*self._views, *self._sources})) from None
                 self._view(missed)
                 continue
             except UNANALYZED as error:
-                raise SourceError(_said(definition, error)) from None
+                raise SourceError(_message(definition, error)) from None
             shadowed = [leaf.name for leaf in leaves if leaf.name in self._definitions and leaf.name not in self._views]
             if not shadowed:
                 for leaf in leaves:
@@ -349,10 +349,10 @@ def frame_of(spark: SparkSession, definition: Definition) -> DataFrame:
         with unlogged():
             return spark.sql(query) if isinstance(query, str) else _called(definition, query)
     except UNANALYZED as error:
-        raise SourceError(_said(definition, error)) from None
+        raise SourceError(_message(definition, error)) from None
 
 
-def _said(definition: Definition, error: Exception, known: Collection[str] = ()) -> str:
+def _message(definition: Definition, error: Exception, known: Collection[str] = ()) -> str:
     """Returns Spark's error about a definition as one sentence, with the remedy if a table does not exist.
 
     ``known``: the views and sources that exist in the session in which the definition is analyzed.

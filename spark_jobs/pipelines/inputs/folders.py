@@ -33,10 +33,10 @@ class ParquetFolder:
             return None
         try:
             schema = pq.read_schema(min(files).removeprefix("file:"))
-            said = (schema.metadata or {}).get(_WRITTEN)
-            if said is None and any(_NANOSECONDS in str(field.type) for field in schema):
+            written = (schema.metadata or {}).get(_WRITTEN)
+            if written is None and any(_NANOSECONDS in str(field.type) for field in schema):
                 return None
-            found = from_arrow_schema(schema) if said is None else T.StructType.fromJson(json.loads(said))
+            found = from_arrow_schema(schema) if written is None else T.StructType.fromJson(json.loads(written))
         except (OSError, ValueError, PySparkException):
             return None
         return None if any(PADDED in field.metadata for field in found.fields) else found

@@ -91,8 +91,8 @@ def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
 
 def _cause(error: Exception) -> str:
     """Returns the first cause of an error of Spark."""
-    said = masked(str(error)).strip()
-    return cause_of(said) or said.partition("\n")[0].strip()[:300].rstrip(". ") or type(error).__name__
+    message = masked(str(error)).strip()
+    return cause_of(message) or message.partition("\n")[0].strip()[:300].rstrip(". ") or type(error).__name__
 
 
 def _plain(names: list[str], table: Table) -> pa.Table | None:

@@ -91,13 +91,13 @@ class DeltaLog:
                 self._table.create_write_transaction([*actions], "append", schema, commit_properties=properties)
                 self._table.update_incremental()
         except (DeltaError, OSError) as error:
-            if self._stands(mine):
+            if self._is_committed(mine):
                 return
             if _beaten(error):  # otherwise the commit may have succeeded; the next start removes uncommitted files
                 self._folder.delete(files)
             raise uncommitted(self._folder, batch, error) from None
 
-    def _stands(self, attempt: str) -> bool:
+    def _is_committed(self, attempt: str) -> bool:
         """Returns True if a commit that reported a failure is in the log.
 
         A store's response may get lost, and the repeated request then finds the result of the first.

@@ -49,8 +49,8 @@ class Manifests:
 
     def commit(self, batch: int, parts: Sequence[Part]) -> None:
         """Creates the manifest of a batch, then moves its files into the table."""
-        said = {"stream": self._stream, "batch": batch, "files": [part.to_json() for part in parts]}
-        manifests, name, data = self._folder / MANIFESTS, f"{batch}.json", json.dumps(said).encode()
+        content = {"stream": self._stream, "batch": batch, "files": [part.to_json() for part in parts]}
+        manifests, name, data = self._folder / MANIFESTS, f"{batch}.json", json.dumps(content).encode()
         try:
             manifests.make()
             first = manifests.create(name, data) or manifests.read(name) == data  # the request may have been repeated

@@ -220,7 +220,7 @@ def statistics(written: pq.FileMetaData) -> dict[str, Any]:
         if len(bounds) == sum(one.num_values > 0 for one in found) > 0:
             low, high = min(a for a, _ in bounds), max(b for _, b in bounds)
             if not isinstance(high, str) or max(len(low), len(high)) <= _LONGEST:
-                least[field.name], greatest[field.name] = _said(low), _said(high)
+                least[field.name], greatest[field.name] = _json_value(low), _json_value(high)
     return {"numRecords": written.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
 
 
@@ -234,7 +234,7 @@ def _bounds(found: Iterable[Any]) -> list[tuple[Any, Any]]:
         return []
 
 
-def _said(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
@@ -243,13 +243,13 @@ def manifest(rows: Iterable[Any]) -> list[Part]:
 
     Raises :class:`CheckpointError` if a cell has not reported.
     """
-    said = {int(row["cell"]): row for row in rows}
-    lacking = sorted(set(range(max(said, default=-1) + 1)) - set(said))
+    reported = {int(row["cell"]): row for row in rows}
+    lacking = sorted(set(range(max(reported, default=-1) + 1)) - set(reported))
     if lacking:
         raise CheckpointError(
             f"cell {lacking[0]} has not reported what it wrote: the micro-batch was not read completely"
         )
-    found = (said[cell] for cell in sorted(said))
+    found = (reported[cell] for cell in sorted(reported))
     return [Part(row["file"], int(row["rows"]), int(row["bytes"]), row["stats"]) for row in found if row["file"]]
 
 

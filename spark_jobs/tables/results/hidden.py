@@ -78,7 +78,7 @@ def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last
                 log = opened.read()
         except FileNotFoundError:  # deltalake reports it, too
             continue
-        if b'"deletionVector"' in log and _takes_whole_files(log):
+        if b'"deletionVector"' in log and _changes_whole_files(log):
             raise SourceError(
                 f"version {version} of the Delta table {masked(where)} adds or removes files with deletion vectors "
                 "and has no change files (a RESTORE, an overwrite, or a delete of everything, for example), so the "
@@ -87,7 +87,7 @@ def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last
             )
 
 
-def _takes_whole_files(log: bytes) -> bool:
+def _changes_whole_files(log: bytes) -> bool:
     """Returns True if a commit without change files adds or removes, permanently, a file with a deletion vector."""
     actions: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines() if line.strip()]
     if any("cdc" in action for action in actions):
@@ -95,8 +95,8 @@ def _takes_whole_files(log: bytes) -> bool:
     added = {action["add"]["path"] for action in actions if "add" in action}
     removed = {action["remove"]["path"] for action in actions if "remove" in action}
     changed = [action.get("add") or action.get("remove") or {} for action in actions]
-    whole = [one for one in changed if one.get("dataChange") and one["path"] not in added & removed]
-    return any(one.get("deletionVector") for one in whole)
+    files = [file for file in changed if file.get("dataChange") and file["path"] not in added & removed]
+    return any(file.get("deletionVector") for file in files)
 
 
 def _names(of: Any) -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ def rewritten(files: Iterable[tuple[File, pa.Table]], net: Net) -> tuple[list[Fi
 
     ``files``: files that may contain rows of the batch, with their rows.
     """
-    found, gone, rest = np.zeros(net.rows.num_rows, bool), [], []
+    found, replaced, rest = np.zeros(net.rows.num_rows, bool), [], []
     counts = np.zeros(net.rows.num_rows, np.int64)
     for file, rows in files:
         at = _matched(rows, net)
@@ -32,7 +32,7 @@ def rewritten(files: Iterable[tuple[File, pa.Table]], net: Net) -> tuple[list[Fi
         found[at[hit]] = True
         if not net.keyed:
             counts[at[hit]] += words(combined(rows[COUNT]))[hit]
-        gone.append(file)
+        replaced.append(file)
         rest.append(rows.filter(booleans(~hit)))
     if net.keyed:
         inserts, deletes = (flags(combined(pc.equal(net.rows[OP], strings([op])[0]))) for op in (INSERT, DELETE))
@@ -45,7 +45,7 @@ def rewritten(files: Iterable[tuple[File, pa.Table]], net: Net) -> tuple[list[Fi
             return None
         place = net.rows.column_names.index(COUNT)
         come = net.rows.set_column(place, COUNT, integers(left, pa.int64())).filter(booleans(left > 0))
-    return gone, pa.concat_tables([*rest, come])
+    return replaced, pa.concat_tables([*rest, come])
 
 
 def _matched(rows: pa.Table, net: Net) -> np.ndarray:

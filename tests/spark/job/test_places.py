@@ -129,7 +129,7 @@ def _hold(checkpoint, ready, done):
 
 
 def _hold_output(output, checkpoint, ready, done):
-    with places.held_output(output, checkpoint):
+    with places.locked_output(output, checkpoint):
         ready.set()
         done.wait(30)
 
@@ -148,12 +148,12 @@ def test_two_jobs_that_begin_with_one_output_are_one_too_many(job):
         pytest.raises(
             CheckpointError, match=rf"process {other.pid}\) is running on the output .*give this one another output"
         ),
-        places.held_output(output, mine),
+        places.locked_output(output, mine),
     ):
         pass
     done.set()
     other.join()
-    with places.held_output(output, mine):
+    with places.locked_output(output, mine):
         pass
 
 

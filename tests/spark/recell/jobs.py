@@ -24,7 +24,7 @@ from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_location import located
 from spark_jobs.log.state_log import CellLog
-from spark_jobs.operator import behind_keys
+from spark_jobs.operator import after_keys
 from spark_jobs.recell.filled import changes_of
 from tests.oracles.expectation import net
 
@@ -44,7 +44,7 @@ class Job:
 
     def start(self, cells, host="here"):
         """The driver begins, and asks for so many cells."""
-        self.host, whole = host, behind_keys(self.query)
+        self.host, whole = host, after_keys(self.query)
         common = {"query": self.query.query, "root": "x", "scratch": None, "keep": 100, "run": "r"}
         common["on_missing"] = self.on_missing
         before = strides_by_key(self.query, cells, "crown", **common)

@@ -214,19 +214,19 @@ def test_an_output_on_a_store_belongs_to_one_job(bucket, tmp_path):
         checkpoint.mkdir()
         (checkpoint / "metadata").write_text(json.dumps({"id": checkpoint.name}))
     for _ in range(2):
-        with places.held_output(bucket, one, "parquet"):
-            places.still_there(bucket)
+        with places.locked_output(bucket, one, "parquet"):
+            places.check_exists(bucket)
     table = Commits(bucket, LOGS["parquet"](bucket, f"one/{places.OPERATOR}"))
     table.commit(0, [attempt(bucket, 0)])
     with (
         pytest.raises(SparkJobError, match="the output of a job with another checkpoint"),
-        places.held_output(bucket, two),
+        places.locked_output(bucket, two),
     ):
         pass
-    with places.held_output(bucket, one, "parquet"):
+    with places.locked_output(bucket, one, "parquet"):
         bucket.delete(["_crown.json"])
         with pytest.raises(SparkJobError, match="was removed, or replaced"):
-            places.still_there(bucket)
+            places.check_exists(bucket)
     said = rf"--output s3://{BUCKET}/x: this must be a folder of this host, .* a table that its cells write"
     options = [PATHS, "--input", f"g={tmp_path}:format=csv", "--output", f"s3://{BUCKET}/x", "--checkpoint", one]
     with pytest.raises(FolderError, match=said):
