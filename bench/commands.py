@@ -21,7 +21,7 @@ from bench.subjects.catalogue import ENGINES
 from crown.errors import CrownError
 
 HELP = "measure this engine, other algorithms and other engines side by side, and draw the report"
-TELLS = True
+REPORTS_PROGRESS = True
 FOLDER = Path("out") / "bench"
 
 

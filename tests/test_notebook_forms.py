@@ -56,8 +56,8 @@ def test_a_delta_is_coloured_by_sign() -> None:
     rows = re.findall(r"<tr style='background:(rgba\([^)]*\))'>(.*?)</tr>", html)
     assert [text(row) for _, row in rows] == ["1 1 -1", "1 2 1"]
     assert rows[0][0] != rows[1][0]
-    assert text(html).startswith("1 come, 1 go a n _weight")
-    assert html_table.delta(view.apply({"r": []})) == "<div>nothing changes</div>"
+    assert text(html).startswith("1 inserted, 1 deleted a n _weight")
+    assert html_table.delta(view.apply({"r": []})) == "<div>no changes</div>"
 
 
 def test_long_deltas_and_long_values_are_cut_and_say_so() -> None:

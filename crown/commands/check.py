@@ -16,9 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "state", metavar="FILE|FOLDER", help="a file of View.save or crown run --save, or a folder of crown.open"
     )
-    parser.add_argument("--explain", action="store_true", help="print the plan, too")
-    parser.add_argument("--analyze", action="store_true", help="print what each stage holds and has done, too")
-    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+    parser.add_argument("--explain", action="store_true", help="also print the plan")
+    parser.add_argument("--analyze", action="store_true", help="also print the counters of each stage")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

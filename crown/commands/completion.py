@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
-    parser.add_argument("shell", choices=tuple(_SHELLS), help="the shell that is to read it")
+    parser.add_argument("shell", choices=tuple(_SHELLS), help="the shell that runs the script")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -67,8 +67,9 @@ Try it:
     crown explain query.sql --schema schema.json
     python example.py
 
-`+` rows come into the result, `-` rows leave it. A column `_weight` says how many copies of a row come (1) or go (-1);
-without it every row comes. Change the query, the schema and the files into yours.
+Rows with `+` are inserted into the result, rows with `-` are deleted from it. In an input file, the column `_weight`
+has the number of copies of a row that are inserted (1) or deleted (-1). Without this column every row is inserted.
+Replace the query, the schema and the files with your own.
 """,
 }
 
@@ -79,7 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Writes the example and says how to run it; exit code 0. CrownError if there is something already."""
+    """Writes the example, prints how to run it, and returns exit code 0. Raises CrownError if the folder is not
+    empty."""
     folder = path_of(args.folder, "DIR")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CrownError(f"{folder} already exists and is not empty; name a new folder")

@@ -1,6 +1,6 @@
 """The ``crown`` command. Subcommands are entry points of the group ``crown.commands``: modules with ``HELP``,
-``add_arguments(parser)`` and ``run(args) -> exit code``; so this module knows none of them. A module whose
-``TELLS`` is true tells itself how far it is.
+``add_arguments(parser)`` and ``run(args) -> exit code``. So this module knows no command. If ``REPORTS_PROGRESS`` of
+a module is True, the command shows its progress itself.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     import argparse
 
 _APART = {"bench"}
-"""Commands that do not come with the package, each with the extra of its name."""
+"""Commands of other packages. Each is installed with the extra of the same name."""
 PIPE_CLOSED = 141  # 128 + SIGPIPE, as a shell reports it
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand.
 
-    Everything that takes time to import is imported in here: Ctrl-C meanwhile is no traceback.
+    Slow imports are in this function, so that Ctrl-C during an import prints no traceback.
 
-    Exit codes: 0 done, 1 a check failed, 2 a mistake of the user, or what the system refused (said in one sentence),
-    130 interrupted, 141 the output was closed (``| head``): what was still to be done was not done.
+    Exit codes: 0 success, 1 a check failed, 2 an error of the user or of the system (reported in one sentence),
+    130 interrupted, 141 the output was closed (``| head``) before the command had finished.
     """
     try:
         return _main(argv)
@@ -38,21 +38,21 @@ def _main(argv: Sequence[str] | None) -> int:
     from contextlib import nullcontext
 
     if argv is None:
-        gc.disable()  # what is imported stays; to look for garbage among it takes a tenth of a short command's time
+        gc.disable()  # imported objects are never garbage; searching them takes a tenth of a short command's time
     from crown import __version__
     from crown.commands.parser import Parser
     from crown.commands.terminal import fit, waiting
     from crown.errors import CrownError, DataWarning, MissingPackageError, QueryWarning, needs
 
     def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
-        """Shows a warning about the query or the data without the place in our code; others as Python writes them."""
+        """Shows a warning about the query or the data without a line of code, and other warnings in Python's format."""
         if issubclass(category, (QueryWarning, DataWarning)):
             print(f"crown: warning: {message}", file=sys.stderr)
         else:
             sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the shell has closed it: there is no place for output
+        if getattr(sys, name) is None:  # the shell has closed it
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
     fit(sys.stdout, sys.stderr)
     parser = Parser(prog="crown", description="Keep the result of a multi-way join up to date while its tables change.")
@@ -68,13 +68,14 @@ def _main(argv: Sequence[str] | None) -> int:
         gc.freeze()
         gc.enable()
     args, strange = parser.parse_known_args(argv)
-    if strange:  # the command says so, which knows its options
+    if strange:  # the parser of the command knows its options
         subparsers.choices[args.command].refuse(strange)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", QueryWarning)
             warnings.showwarning = show  # type: ignore[assignment]
-            with needs(f"crown {args.command}"), nullcontext() if args.tells else waiting(f"crown {args.command}"):
+            name = f"crown {args.command}"
+            with needs(name), nullcontext() if args.reports_progress else waiting(name):
                 code = int(args.run(args))
         sys.stdout.flush()
         return code
@@ -82,7 +83,7 @@ def _main(argv: Sequence[str] | None) -> int:
         print(f"crown: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        for stream in (sys.stdout, sys.stderr):  # what they still hold goes nowhere, without a word at exit
+        for stream in (sys.stdout, sys.stderr):  # discard buffered output, so that Python reports no error at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return PIPE_CLOSED
     except OSError as error:
@@ -100,9 +101,9 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 
 
 def _add_commands(subparsers: Any, chosen: str | None) -> None:
-    """Adds the commands to a parser; only the chosen one is imported, or, if there is no such, all.
+    """Adds the commands to a parser. Imports only the chosen command, or all commands if it does not exist.
 
-    MissingPackageError if the chosen one needs a package that is not installed.
+    Raises MissingPackageError if the chosen command needs a package that is not installed.
     """
     from importlib.metadata import entry_points
 
@@ -116,7 +117,7 @@ def _add_commands(subparsers: Any, chosen: str | None) -> None:
         subparsers.add_parser(name, help=f"({absent})")
     for name, point in sorted(commands.items()):
         if chosen in commands and name != chosen:
-            subparsers.add_parser(name)  # not asked for: not imported
+            subparsers.add_parser(name)  # another command was chosen: not imported
             continue
         try:
             with needs(f"crown {name}"):
@@ -128,7 +129,7 @@ def _add_commands(subparsers: Any, chosen: str | None) -> None:
             continue
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
         module.add_arguments(subparser)
-        subparser.set_defaults(run=module.run, tells=getattr(module, "TELLS", False))
+        subparser.set_defaults(run=module.run, reports_progress=getattr(module, "REPORTS_PROGRESS", False))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from plans.frontends.motif.patterns import looks_like
 from plans.types import arrow_type
 
 HELP = "maintain a query over change files in this process and write its deltas, or the views of a pipeline project"
-TELLS = True
+REPORTS_PROGRESS = True
 _EVERY = re.compile(r"(\bselect|\bdistinct|,|\.)\s*\*", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _MOST_ROWS = 1 << 40  # of a batch; more than any file has, and still far from the end of an int64
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--load", metavar="FILE", help="continue from a saved state of the same query")
     add("--save", metavar="FILE", help="save the state at the end")
-    add("--on-missing", choices=("ignore", "raise"), help="deletes of absent rows: count (ignore), or stop")
+    add("--on-missing", choices=("ignore", "raise"), help="ignore: only count deletes of absent rows; raise: stop")
     add("--quarantine", metavar="DIR", help="write bad rows to this folder instead of stopping")
     add("--json", action="store_true", help="print deltas, results, progress and summary as JSON lines")
     add("--quiet", action="store_true", help="no progress lines")

@@ -17,7 +17,7 @@ from crown.shell.session import Session
 from plans.frontends.sql.text.statements import statements
 
 HELP = "a shell over a database in a folder: create tables and views, change rows, read results"
-TELLS = True
+REPORTS_PROGRESS = True
 _DOTS = {
     ".help": "lists the statements",
     ".tables": "lists the tables and views with their columns",
@@ -27,9 +27,9 @@ _DOTS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("folder", metavar="DIR", help="the folder of the database; the first CREATE TABLE makes it")
+    parser.add_argument("folder", metavar="DIR", help="the folder of the database; the first CREATE TABLE creates it")
     parser.add_argument(
-        "-c", "--command", action="append", metavar="SQL", help="run these statements and end; can be repeated"
+        "-c", "--command", action="append", metavar="SQL", help="run these statements and exit; can be repeated"
     )
     parser.add_argument("--json", action="store_true", help="print rows as JSON lines")
 

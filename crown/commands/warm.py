@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-HELP = "compile all kernels on this machine, where they did not come with the package"
+HELP = "compile all kernels on this machine, unless the package contains them"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,7 @@ from crown.store.display import rows_shown
 SHOWN = 20
 _TEXT = 60
 _CELL = "style='text-align:left;padding:.15em .8em;white-space:nowrap'"
-_COMES, _GOES = "rgba(22,163,74,.18)", "rgba(220,38,38,.18)"
+_INSERTED, _DELETED = "rgba(22,163,74,.18)", "rgba(220,38,38,.18)"
 
 
 def table(rows: pa.Table, *, more: int = 0, signed: bool = False) -> str:
@@ -43,22 +43,22 @@ def delta(rows: pa.Table) -> str | None:
     weights."""
     if WEIGHT not in rows.column_names:
         return None
-    come = pc.sum(pc.greater(rows[WEIGHT], 0)).as_py() or 0
-    said = f"<div>{come:,} come, {rows.num_rows - come:,} go</div>"
+    inserts = pc.sum(pc.greater(rows[WEIGHT], 0)).as_py() or 0
+    summary = f"<div>{inserts:,} inserted, {rows.num_rows - inserts:,} deleted</div>"
     if not rows.num_rows:
-        return "<div>nothing changes</div>"
-    return said + table(rows.slice(0, SHOWN), more=max(0, rows.num_rows - SHOWN), signed=True)
+        return "<div>no changes</div>"
+    return summary + table(rows.slice(0, SHOWN), more=max(0, rows.num_rows - SHOWN), signed=True)
 
 
 def _colour(row: dict[str, Any]) -> str:
     weight = row.get(WEIGHT)
-    return f" style='background:{_COMES if weight > 0 else _GOES}'" if weight else ""
+    return f" style='background:{_INSERTED if weight > 0 else _DELETED}'" if weight else ""
 
 
 def _cell(value: Any) -> str:
     text = "NULL" if value is None else str(value)
-    said = escape(text if len(text) <= _TEXT else text[: _TEXT - 1] + "…")
-    return f"<td {_CELL}><i>{said}</i></td>" if value is None else f"<td {_CELL}>{said}</td>"
+    shown = escape(text if len(text) <= _TEXT else text[: _TEXT - 1] + "…")
+    return f"<td {_CELL}><i>{shown}</i></td>" if value is None else f"<td {_CELL}>{shown}</td>"
 
 
 def attach() -> None:

@@ -18,7 +18,7 @@ from spark_jobs.pipelines import vitals as pipelines
 from spark_jobs.storage.address import address
 
 HELP = "show how a running Spark job, a pipeline, or a durable view or database is doing"
-TELLS = True
+REPORTS_PROGRESS = True
 
 _OF_A_JOB = ("meta.json", "current.json", "crown", "*/*/meta.json")
 """Files that identify an operator's folder, a state that was recut, a checkpoint, and a state."""
