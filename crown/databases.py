@@ -284,7 +284,7 @@ class Database(
         engine = self._engine
         with engine.uninterrupted:
             prepared = self._prepared(changes)
-            return engine.run(prepared, deltas=deltas, closing=partial(self._stands, prepared))
+            return engine.run(prepared, deltas=deltas, closing=partial(self._before_commit, prepared))
 
     def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
         """Returns a batch, checked and coded."""
@@ -293,8 +293,8 @@ class Database(
             changes = with_time(changes)
         return self._engine.prepare(changes, strict=self._quarantine_dir is None)
 
-    def _stands(self, prepared: PreparedBatch) -> None:
-        """Does what belongs to a batch that was applied, before it stands."""
+    def _before_commit(self, prepared: PreparedBatch) -> None:
+        """Reports absent deletes and bad rows of an applied batch, before the batch is committed."""
         self._warn_of_absent(self._engine.absent)
         if prepared.bad:
             assert self._quarantine_dir is not None, "bad rows are an error without a quarantine"

@@ -26,20 +26,20 @@ class Parser(argparse.ArgumentParser):
         return counts
 
     def error(self, message: str) -> NoReturn:
-        """Ends the process with code 2, the mistake, and what was meant, or else where the options are listed."""
+        """Ends the process with code 2. Prints the error and a suggestion."""
         found = _CHOICE.search(message)
         names = [] if found is None else [name.strip("' ") for name in found[2].split(",")]
-        hint = _meant([found[1]] if found else [], names) or f"{self.prog} --help lists what it takes"
+        hint = _suggestion([found[1]] if found else [], names) or f"{self.prog} --help lists the options"
         self.exit(2, f"{self.prog}: {message}\nhint: {hint}\n")
 
     def refuse(self, strange: list[str]) -> NoReturn:
-        """Ends the process with code 2, because of arguments that the command has not."""
+        """Ends the process with code 2, because the command does not have these arguments."""
         options = [option for option in self._option_string_actions if option.startswith("--")]
-        hint = _meant(strange, options) or f"{self.prog} --help lists what it takes"
+        hint = _suggestion(strange, options) or f"{self.prog} --help lists the options"
         self.exit(2, f"{self.prog}: unrecognized arguments: {' '.join(strange)}\nhint: {hint}\n")
 
 
-def _meant(words: Iterable[str], names: list[str]) -> str:
+def _suggestion(words: Iterable[str], names: list[str]) -> str:
     """Returns "did you mean NAME?" for the first name that is close to one of the words; '' if none is."""
     close = [name for word in words for name in get_close_matches(word.partition("=")[0], names, 1)]
     return f"did you mean {close[0]}?" if close else ""

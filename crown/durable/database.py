@@ -146,8 +146,8 @@ class DurableDatabase(
         self._ready(self._engine.lost)
         return super()._prepared(changes)
 
-    def _stands(self, prepared: PreparedBatch) -> None:
-        super()._stands(prepared)
+    def _before_commit(self, prepared: PreparedBatch) -> None:
+        super()._before_commit(prepared)
         self._append(prepared, {NOTE: self._note}, self._engine.absent)
 
     def _change(self, changed: Callable[[], DatabaseEngine]) -> None:

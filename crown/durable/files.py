@@ -78,7 +78,7 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def open_beside(path: Path) -> int:
+def open_small(path: Path) -> int:
     """Returns the handle of a small file in a view's folder, created if it does not exist.
 
     Raises SnapshotError if it is a folder, or cannot be written.
@@ -115,7 +115,7 @@ class Lock:
         if fcntl is None:  # pragma: no cover
             raise SnapshotError("crown.open needs a system with POSIX file locks; use View.save and crown.load here")
         path = folder / _LOCK
-        handle = open_beside(path)
+        handle = open_small(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from crown.durable.files import Lock, open_beside, sync
+from crown.durable.files import Lock, open_small, sync
 from crown.durable.identity import Identity
 from crown.durable.recovery import Kind, Recovered, Recovery, history, numbers, past
 from crown.durable.segment import Segment, Tables
@@ -40,7 +40,7 @@ class Mark:
     """The file ``acknowledged`` of a folder, open for writing."""
 
     def __init__(self, folder: Path) -> None:
-        self._handle = open_beside(folder / NAME)
+        self._handle = open_small(folder / NAME)
 
     def read(self) -> tuple[int, int] | None:
         """Returns the numbers of batches acknowledged and synced; None if they cannot be read."""
@@ -247,7 +247,7 @@ class Journal:
         Raises the errors of ``snapshot``.
         """
         if self._mapped is not None and self._mapped.exists():
-            _demand_whole(self._mapped)
+            _check_complete(self._mapped)
         save(self.folder / f"{batch}.snapshot")
         sync(self.folder)
 
@@ -294,7 +294,7 @@ class Journal:
             self._lock.release()
 
 
-def _demand_whole(path: Path) -> None:
+def _check_complete(path: Path) -> None:
     """Raises DamagedStateError if the snapshot that was mapped is not as it was written. O(bytes)."""
     try:
         demand_whole(path)

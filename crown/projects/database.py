@@ -70,15 +70,15 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
             raise ProjectError(
                 f"sources={sources!r:.100}: give a list of names; there are: {', '.join(names.values())}"
             )
-        told = {name.lower() for name in sources}
+        named = {name.lower() for name in sources}
         positions, rows = dict(note["positions"]), {}
         for name, source_ in self._sources.items():
             before = positions.get(name)
-            if source_.static and before is not None and name.lower() not in told:
+            if source_.static and before is not None and name.lower() not in named:
                 continue
             changed = source_.changes(before, partial(self.table, name))
             if changed.lost and self._strict:
-                self._refuse_lost(name)
+                self._refuse_removed_versions(name)
             report.read[name] = (changed.rows.num_rows, changed.how)
             positions[name] = changed.position
             if changed.rows.num_rows:
@@ -171,7 +171,7 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
         self.define(queries, drop=stale, tables=schema if moved else None, note=note)
         self._stale = {*queries, *self._stale}.intersection(self.views)
 
-    def _refuse_lost(self, source_: str) -> None:
+    def _refuse_removed_versions(self, source_: str) -> None:
         for name in self._strict:
             raise ProjectError(
                 f"source {source_}: versions that were not read yet were removed, and {name} has the policy {STRICT}: "
@@ -188,7 +188,7 @@ def open_project(path: Path, memory_budget: Size | None = None) -> ProjectDataba
     """
     project = Specification.of(path)
     definitions = defined(project)
-    _refuse_what_is_for_spark(project, definitions)
+    _refuse_spark_settings(project, definitions)
     sources = _sources(project, definitions)
     folder = project.storage / "embedded"
     folder.mkdir(parents=True, exist_ok=True)
@@ -204,7 +204,7 @@ def open_project(path: Path, memory_budget: Size | None = None) -> ProjectDataba
     return found
 
 
-def _refuse_what_is_for_spark(project: Specification, definitions: list[Defined]) -> None:
+def _refuse_spark_settings(project: Specification, definitions: list[Defined]) -> None:
     for key, _ in project.of_views(INTO, [one.name for one in definitions]):
         raise ProjectError(
             f"{project.file}: {INTO}{key}: crown run writes Parquet files; leave it out, or use crown pipelines run"
