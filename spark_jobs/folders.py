@@ -44,7 +44,7 @@ def usable(folder: Path, option: str) -> None:
 
 
 @contextmanager
-def held(folder: Path, what: str = "checkpoint") -> Iterator[None]:
+def locked(folder: Path, what: str = "checkpoint") -> Iterator[None]:
     """Locks a checkpoint or an output while a job runs. Raises :class:`CheckpointError` if another job holds the
     lock.
     """

@@ -34,7 +34,7 @@ from plans.search.cells.exchanges import Exchange, rounds, rounds_along
 from plans.search.cells.shares import Grid
 from plans.time.clock import CLOCK
 from plans.time.windows import Window
-from spark_jobs import cluster, holding
+from spark_jobs import cluster, locking
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.spill import NONE, demand_disk
 from spark_jobs.dispatch.chain import applied, strides, written
@@ -133,7 +133,7 @@ def stream(
         if stored is None:
             where.loaded(operator)
         where.claim()
-        holding.claim(spark, where.checkpoint)
+        locking.claim(spark, where.checkpoint)
         if into is not None:
             where.writes_to(TABLES, into)
         if aside is not None and aside != where.quarantine:

@@ -21,8 +21,8 @@ import crown
 from crown.commands.main import main
 from crown.errors import CrownError
 from crown.shell.grammar import CreateTable, Insert, Select, statement
+from crown.shell.printing import lines
 from crown.shell.session import Session
-from crown.shell.shown import lines
 
 ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-m", "crown", "sql"]

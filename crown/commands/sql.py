@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crown.errors import CrownError
 from crown.guards.arguments import path_of
-from crown.shell import shown
+from crown.shell import printing
 from crown.shell.grammar import FORMS
 from crown.shell.session import Session
 from plans.frontends.sql.text.statements import statements
@@ -152,7 +152,7 @@ def _printer(as_json: bool) -> Callable[[str, pa.Table | None], None]:
             return
         if said and not as_json:
             print(f"changes of {said}")
-        for line in (shown.json_lines if as_json else shown.lines)(table):
+        for line in (printing.json_lines if as_json else printing.lines)(table):
             print(line)
 
     return show

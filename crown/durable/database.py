@@ -13,7 +13,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from crown.databases import Database
-from crown.durable.held import InFolder
+from crown.durable.in_folder import InFolder
 from crown.durable.journal import Journal
 from crown.durable.kinds import PROGRAM, DatabaseKind
 from crown.durable.recovery import NOTE

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crown.durable.held import InFolder
+from crown.durable.in_folder import InFolder
 from crown.durable.journal import Journal
 from crown.durable.kinds import ViewKind
 from crown.guards.arguments import number_of

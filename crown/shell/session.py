@@ -15,7 +15,7 @@ from crown.errors import CrownError
 from crown.guards.arguments import path_of
 from crown.planning import explain
 from crown.shell import grammar
-from crown.shell.shown import counted
+from crown.shell.printing import counted
 from crown.views import view
 from plans import program
 from plans.errors import PlanError

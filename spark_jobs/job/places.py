@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_jobs.errors import SparkJobError
-from spark_jobs.folders import LOCK, held
+from spark_jobs.folders import LOCK, locked
 from spark_jobs.job.sinks import LOG, SPARK
 from spark_jobs.log import compacted
 from spark_jobs.log.history import SparkHistory, stream_of
@@ -90,12 +90,12 @@ def locked_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) ->
     other.
     """
     folder = folder_at(output, "--output")
-    alone: AbstractContextManager[None] = nullcontext()
+    lock: AbstractContextManager[None] = nullcontext()
     with _reachable(folder):
         _claimable(folder, checkpoint)
         if isinstance(folder, LocalFolder):
-            alone = held(folder.path, "output")
-    with alone:
+            lock = locked(folder.path, "output")
+    with lock:
         with _reachable(folder):
             claim_output(folder, checkpoint, sink)
         yield

@@ -26,10 +26,10 @@ from crown.ingest.tables.columns import WEIGHT
 from plans.types import arrow_type
 from spark_jobs.cell.kept_plan import kept_plan
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.holding import alone
 from spark_jobs.ingest.source_log import read_after
 from spark_jobs.job import sinks
 from spark_jobs.job.places import OPERATOR, output_of
+from spark_jobs.locking import exclusive
 from spark_jobs.log import compacted
 from spark_jobs.log.history import SparkHistory, stream_of
 from spark_jobs.log.meta import read_meta
@@ -99,7 +99,7 @@ def rollback(
             "the stream, which contains Spark's"
         )
     try:
-        with alone(where.checkpoint):
+        with exclusive(where.checkpoint):
             return _Stream(where, stream, operator, batch, storage_options).back(named)
     except OSError as error:
         raise CheckpointError(

@@ -24,7 +24,7 @@ from spark_jobs.cell.quarantine import marked
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.feeds.topics import Topics
-from spark_jobs.folders import held, local_folder, usable
+from spark_jobs.folders import local_folder, locked, usable
 from spark_jobs.ingest import edges
 from spark_jobs.ingest.conventions import normal
 from spark_jobs.ingest.source_log import files_in_order
@@ -112,7 +112,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
         places.check_checkpoint(job.checkpoint)
     checkpoint = job.checkpoint if job.checkpoint is not None else Path(tempfile.mkdtemp(prefix="crown-"))
     try:
-        with held(checkpoint), plain_errors(job.checkpoint):
+        with locked(checkpoint), plain_errors(job.checkpoint):
             located(str(checkpoint), job.options.place.state).demand_settled()
             if job.to_files:
                 with places.locked_output(job.target(), checkpoint, job.sink):

@@ -32,12 +32,12 @@ from spark_jobs.pipelines.definitions.analysis import (
     maintained,
 )
 from spark_jobs.pipelines.definitions.project import Definition, Project, Texts
-from spark_jobs.pipelines.definitions.remembered import recalled, recalled_texts, remember
 from spark_jobs.pipelines.definitions.sessions import Session
+from spark_jobs.pipelines.definitions.stored import store, stored_analysis, stored_texts
 from spark_jobs.pipelines.delivery import Delivery, Function
-from spark_jobs.pipelines.inputs.given import Given, given_by, with_streams
+from spark_jobs.pipelines.inputs.declared import DeclaredSource, declared_source, with_streams
 from spark_jobs.pipelines.inputs.streams import StreamingTable
-from spark_jobs.pipelines.making import Maker
+from spark_jobs.pipelines.maker import Maker
 from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.state import PipelineState
 from spark_jobs.pipelines.vitals import (
@@ -68,7 +68,7 @@ class Pipeline:
         self._refresh = refresh
         self._record = Record(path)
         self._state = PipelineState(path, number_of(keep, "keep", 0), flag_of(verify, "verify"))
-        self._sources: dict[str, Given] = {}
+        self._sources: dict[str, DeclaredSource] = {}
         self._definitions: list[Definition] = []
         self._texts: Texts = {}
         self._delivery = Delivery(self._session, path / "tables")
@@ -80,7 +80,7 @@ class Pipeline:
         """Returns the pipeline of a project of Spark's Declarative Pipelines, whose definitions are read."""
         made = cls(spark, project.storage, refresh, project.keep, verify)
         with made._record.failures():
-            known = recalled_texts(made._session, made._state.analysis)
+            known = stored_texts(made._session, made._state.analysis)
             made._texts = project.load(made._session, known)
             made._definitions = list(project.definitions)
             sources, static = project.sources, project.static
@@ -111,12 +111,12 @@ class Pipeline:
                 raise SourceError(f"source {name}: every run reads new rows of a stream: leave out static=True")
             self._stream(name, {name: table})
         else:
-            given = given_by(self._session, name, table)
+            given = declared_source(self._session, name, table)
             self._sources[name.lower()] = replace(given, static=flag_of(static, "static"))
 
     def _stream(self, name: str, flows: Mapping[str, DataFrame]) -> None:
         table = StreamingTable(name, flows, self._path / "streams")
-        self._sources[name.lower()] = given_by(self._session, name, table)
+        self._sources[name.lower()] = declared_source(self._session, name, table)
 
     def view(
         self,
@@ -295,7 +295,7 @@ class Pipeline:
                             analysis = self._maker.make(
                                 analysis, self._analysis, database, forgotten, selected, report, every is not None
                             )
-                            remember(self._session, analysis, self._texts, self._state.analysis)
+                            store(self._session, analysis, self._texts, self._state.analysis)
                             report.seconds = time.monotonic() - begun
                             self._record.ran(report, analysis, database)
                         forgotten = frozenset()
@@ -325,7 +325,7 @@ class Pipeline:
         known, self._analyzed = self._analyzed, None
         if known is not None:
             return known.reread(self._session)
-        found = recalled(self._session, self._under_policies(), self._sources, self._state.analysis)
+        found = stored_analysis(self._session, self._under_policies(), self._sources, self._state.analysis)
         return self._analysis() if found is None else found.allowed()
 
     def _analysis(self) -> Analysis:

@@ -164,7 +164,7 @@ def vitals(folder: Path) -> Vitals:
         return {}
     for source in found["sources"].values():
         if source.get("table") is not None:
-            from spark_jobs.pipelines.inputs.given import versions_of
+            from spark_jobs.pipelines.inputs.declared import versions_of
 
             with contextlib.suppress(CrownError):
                 source["behind"] = dict(versions_of(source["table"]).lag(source["version"]))

@@ -26,7 +26,7 @@ from spark_jobs.cell.engines import rebuilt
 from spark_jobs.cell.kept_plan import keep_plan, kept_plan
 from spark_jobs.dispatch.chain import ExchangeStep
 from spark_jobs.errors import BrokenChainError, CheckpointError
-from spark_jobs.holding import alone
+from spark_jobs.locking import exclusive
 from spark_jobs.log.history import stream_of
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_location import CURRENT, fresh, located, make_current
@@ -68,7 +68,7 @@ def recell(checkpoint: Folder, cells: int, options: Mapping[str, str] | None = N
     try:
         where = located(str(checkpoint), None, options)
         nothing = stream_of(checkpoint) is None
-        with nullcontext() if nothing else alone(checkpoint):
+        with nullcontext() if nothing else exclusive(checkpoint):
             where.demand_settled()
             job = job_of(where, cells)
             state = fresh(where.home, cells, job.batch)

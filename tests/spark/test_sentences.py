@@ -20,10 +20,10 @@ from crown.errors import CrownError
 from spark_jobs import maintain, plain_errors
 from spark_jobs.commands import state, submit, top
 from spark_jobs.errors import CheckpointError, FolderError, PlanChangedError, SourceError, SparkJobError
-from spark_jobs.folders import held, local_folder, unclaimed
-from spark_jobs.holding import alone
+from spark_jobs.folders import local_folder, locked, unclaimed
 from spark_jobs.ingest.sources import Input
 from spark_jobs.job import places
+from spark_jobs.locking import exclusive
 from spark_jobs.storage.local import LocalFolder
 from tests.spark.job.test_submit import PATHS, command
 from tests.spark.job.test_submit_failures import SCHEMA, words, write
@@ -97,7 +97,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_a_stream_starts(tmp_p
 
 def test_a_checkpoint_that_a_job_holds_is_refused_to_others_and_not_to_itself(tmp_path):
     unclaimed(tmp_path)
-    with held(tmp_path):
+    with locked(tmp_path):
         unclaimed(tmp_path)
         (tmp_path / ".crown.lock").write_text("1")  # as if another process had written it
         with pytest.raises(SparkJobError, match=r"process 1\) is running"):
@@ -124,11 +124,14 @@ def test_a_stream_holds_its_checkpoint_from_a_second_after_its_start_until_it_en
             said = subprocess.run(other, capture_output=True, text=True, check=False).stderr
             assert f"another job (process {os.getpid()}) is running on the checkpoint {checkpoint}" in said
             maintain(spark, QUERY, {"g": frame}, checkpoint=str(checkpoint), cells=1)  # it is its own process
-            with pytest.raises(CheckpointError, match="is running on the checkpoint"), alone(LocalFolder(checkpoint)):
+            with (
+                pytest.raises(CheckpointError, match="is running on the checkpoint"),
+                exclusive(LocalFolder(checkpoint)),
+            ):
                 pass
         finally:
             query.stop()
-        with alone(LocalFolder(checkpoint)):
+        with exclusive(LocalFolder(checkpoint)):
             pass  # as soon as it has ended
         subprocess.run(other, check=True)
 

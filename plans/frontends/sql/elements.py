@@ -22,7 +22,7 @@ from plans.frontends.sql.groups.aggregates import aggregates, function_of
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scope import Relation, Scope, value_of
 from plans.frontends.sql.shape import unwrapped
-from plans.frontends.sql.text.made import nodes
+from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import extent, placed
 from plans.nested import element_of, is_nested, parts
 

@@ -19,7 +19,7 @@ from plans.frontends.sql.relations.constants import with_constants
 from plans.frontends.sql.scope import Frame, Names, Reading, Scope
 from plans.frontends.sql.select import flatten, read
 from plans.frontends.sql.shape import hoisted
-from plans.frontends.sql.text.made import nodes
+from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.parse import statements
 from plans.frontends.sql.text.place import extent, place_of
 from plans.queries.algebra import Relation

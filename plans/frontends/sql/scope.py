@@ -19,7 +19,7 @@ from plans.errors import Position, pointed
 from plans.expressions.build import Expr, col
 from plans.frontends.fields import field_of, struct
 from plans.frontends.sql.refuse import Text
-from plans.frontends.sql.text.made import nodes
+from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.parse import misspelled
 from plans.nested import is_nested
 from plans.queries.algebra import Query, Source, replaced, split

@@ -28,7 +28,7 @@ from plans.frontends.sql.relations.unnest import add_generated, lifted
 from plans.frontends.sql.scope import Frame, Names, Scope, output_name, value_of
 from plans.frontends.sql.sets import nest
 from plans.frontends.sql.shape import conjuncts, flat, grouped, limited, unwrapped
-from plans.frontends.sql.text.made import nodes
+from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.values import Meaning, scalar
 from plans.nested import STRUCT, is_nested, parts
 from plans.programs.frames import Order

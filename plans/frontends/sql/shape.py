@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.frontends.sql.groups.aggregates import aggregates
-from plans.frontends.sql.text.made import nodes
+from plans.frontends.sql.text.nodes import nodes
 
 CLAUSES = ("order", "limit", "offset")
 """The clauses that order rows and pick some of them."""

@@ -4,7 +4,7 @@ Spark analyzes every definition in a session of its own, in which the views of t
 rows. All other tables that Spark resolves there are the sources.
 
 Analyzing many views takes seconds, so an analysis is stored and used again
-(``spark_jobs.pipelines.definitions.remembered``).
+(``spark_jobs.pipelines.definitions.stored``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.definitions.project import Definition, line_of, raised
 from spark_jobs.pipelines.definitions.sessions import Session
-from spark_jobs.pipelines.inputs.given import Given
+from spark_jobs.pipelines.inputs.declared import DeclaredSource
 from spark_jobs.pipelines.inputs.sources import changes
 from spark_jobs.queries.catalyst import Leaf, clone, leaves_of, register, relation_of, unlogged
 
@@ -62,7 +62,7 @@ class Analyzed:
 class Analysis:
     """The views in order, and the sources: relation name -> how to read it, and its columns.
 
-    ``lasting``: the analysis depends only on inputs that ``remember`` stores with it.
+    ``lasting``: the analysis depends only on inputs that are stored with it.
     """
 
     views: tuple[Analyzed, ...]
@@ -155,7 +155,7 @@ class Source:
     table: Table
     read: Callable[[], DataFrame]
     path: str | None = None
-    given: Given | None = None
+    given: DeclaredSource | None = None
 
     @property
     def static(self) -> bool:
@@ -170,7 +170,7 @@ class Source:
         return changes(self.read, self.table, position, known, folder)
 
 
-def analyzed(session: Session, definitions: list[Definition], given: Mapping[str, Given]) -> Analysis:
+def analyzed(session: Session, definitions: list[Definition], given: Mapping[str, DeclaredSource]) -> Analysis:
     """Analyzes all views. ``given``: the sources that the project names, by their names in lower case.
 
     Raises SourceError for a view that Spark rejects, that reads itself, or that reads a source without a name.
@@ -179,7 +179,7 @@ def analyzed(session: Session, definitions: list[Definition], given: Mapping[str
 
 
 class _Reader:
-    def __init__(self, session: Session, definitions: list[Definition], given: Mapping[str, Given]) -> None:
+    def __init__(self, session: Session, definitions: list[Definition], given: Mapping[str, DeclaredSource]) -> None:
         self._session = session
         self._apart = clone(session.spark)
         self._definitions = {definition.name.lower(): definition for definition in definitions}

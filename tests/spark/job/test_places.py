@@ -13,7 +13,7 @@ import pytest
 from crown.errors import CrownError
 from crown.options import as_flags
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
-from spark_jobs.folders import held
+from spark_jobs.folders import locked
 from spark_jobs.ingest.source_log import files_in_order
 from spark_jobs.ingest.sources import Input, changes
 from spark_jobs.job import places
@@ -123,7 +123,7 @@ def test_a_job_with_an_output_does_not_run_without_it(job):
 
 
 def _hold(checkpoint, ready, done):
-    with held(checkpoint):
+    with locked(checkpoint):
         ready.set()
         done.wait(30)
 
@@ -164,11 +164,11 @@ def test_two_jobs_on_one_checkpoint_are_one_too_many(job):
     other = context.Process(target=_hold, args=(checkpoint, ready, done))
     other.start()
     assert ready.wait(30)
-    with pytest.raises(CheckpointError, match=rf"process {other.pid}\) is running"), held(checkpoint):
+    with pytest.raises(CheckpointError, match=rf"process {other.pid}\) is running"), locked(checkpoint):
         pass
     done.set()
     other.join()
-    with held(checkpoint):
+    with locked(checkpoint):
         pass
 
 

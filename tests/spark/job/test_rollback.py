@@ -18,7 +18,7 @@ from spark_jobs.commands import state as command
 from spark_jobs.commands import submit
 from spark_jobs.commands.state import operators, troubles
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.folders import held
+from spark_jobs.folders import locked
 from spark_jobs.ingest.source_log import read_after
 from spark_jobs.job import rollback as module
 from spark_jobs.job import sinks
@@ -222,7 +222,7 @@ def test_what_cannot_go_back_is_refused_and_nothing_changes(tmp_path):
     (tmp_path / "empty").mkdir()
     for name in ("empty", "theirs"):
         refused("has no batch of the stream", into=[places[0], str(tmp_path / name)], error=SourceError)
-    with held(stream.job.folder):
+    with locked(stream.job.folder):
         refused("another job .* is running on the checkpoint")
     for kind in ("offsets", "commits"):
         (stream.job.folder / kind / "1").unlink()

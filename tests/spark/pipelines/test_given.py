@@ -20,7 +20,7 @@ from spark_jobs.feeds.iceberg_versions import IcebergVersions
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.inputs import sources
-from spark_jobs.pipelines.inputs.given import given_by, versions_of
+from spark_jobs.pipelines.inputs.declared import declared_source, versions_of
 from tests.spark.pipelines.shop import table
 from tests.spark.pipelines.test_sources import counted
 
@@ -114,7 +114,7 @@ def test_views_of_an_iceberg_table_are_kept(spark, tmp_path: Path, iceberg: Any)
         ("no.shop.r", "cannot"),
     ):
         with pytest.raises(SourceError, match=said):
-            given_by(Session.of(spark), "r", f"iceberg:{name}").read()
+            declared_source(Session.of(spark), "r", f"iceberg:{name}").read()
 
 
 def test_columns_of_a_table_with_versions_cost_no_read_of_it(spark, tmp_path: Path, iceberg: Any, monkeypatch) -> None:
@@ -157,7 +157,7 @@ def test_a_table_of_a_database_is_compared(spark, tmp_path: Path) -> None:
     assert "derby" not in kept, "an address may have a password"
     assert "derby" not in str(pipeline().status())
     with pytest.raises(SourceError, match="write jdbc:URL TABLE"):
-        given_by(Session.of(spark), "r", "jdbc:derby:memory:given")
+        declared_source(Session.of(spark), "r", "jdbc:derby:memory:given")
 
 
 def test_a_table_of_a_database_with_a_key_has_rows_that_need_no_count(spark, tmp_path: Path) -> None:
@@ -227,11 +227,11 @@ def test_a_folder_is_read_from_its_new_files(spark, tmp_path: Path, kind: str) -
     assert "\n" not in str(failed.value)
     assert "\tat " not in made.status()["error"]["said"]
     with pytest.raises(SourceError, match="source r cannot be read"):
-        given_by(Session.of(spark), "r", f"{kind}:{tmp_path / 'none'}").read()
+        declared_source(Session.of(spark), "r", f"{kind}:{tmp_path / 'none'}").read()
 
 
 def test_what_is_no_source_is_said(spark) -> None:
     for given in (7, None):
         with pytest.raises(SourceError, match="give a table, a DataFrame or a function"):
-            given_by(Session.of(spark), "r", given)  # type: ignore[arg-type]
-    assert given_by(Session.of(spark), "r", "db.r").digest is None
+            declared_source(Session.of(spark), "r", given)  # type: ignore[arg-type]
+    assert declared_source(Session.of(spark), "r", "db.r").digest is None

@@ -19,8 +19,8 @@ from crown.errors import CrownError, ProjectError
 from plans.expressions.functions import user
 from plans.search.cells.groups import Group, Groups
 from spark_jobs.pipelines.definitions.project import Project
-from spark_jobs.pipelines.definitions.remembered import recalled
 from spark_jobs.pipelines.definitions.sessions import Session
+from spark_jobs.pipelines.definitions.stored import stored_analysis
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.reports import group_lines
 from spark_jobs.pipelines.state import PipelineState
@@ -188,7 +188,7 @@ def test_an_analysis_is_used_again_until_something_has_changed_that_it_depends_o
     def used() -> bool:
         project = Project.of(shop.folder)
         project.load(Session.of(spark), {})
-        return recalled(Session.of(spark), project.definitions, {}, file) is not None
+        return stored_analysis(Session.of(spark), project.definitions, {}, file) is not None
 
     assert used()
     spark.conf.set("spark.sql.crossJoin.enabled", "false")  # that no other test sets

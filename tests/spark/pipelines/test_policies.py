@@ -16,7 +16,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.dbt import project_of
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.definitions.sessions import Session
-from spark_jobs.pipelines.making import Maker
+from spark_jobs.pipelines.maker import Maker
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.state import PipelineState
 from tests.spark.pipelines.shop import Died, dies, table

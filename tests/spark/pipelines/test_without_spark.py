@@ -29,8 +29,8 @@ from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.inputs import sources
+from spark_jobs.pipelines.inputs.declared import declared_source
 from spark_jobs.pipelines.inputs.folders import ParquetFolder
-from spark_jobs.pipelines.inputs.given import given_by
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.reading import Reading
 from spark_jobs.pipelines.reports import Report
@@ -184,7 +184,7 @@ def test_a_path_without_a_scheme_is_read_by_python_only_where_it_is_one_of_this_
 ) -> None:
     def folder(settings: dict[str, str]) -> ParquetFolder | None:
         session = Session.later(lambda: pytest.fail("a session was started"), settings, None)
-        return given_by(session, "labels", "parquet:labels").folder
+        return declared_source(session, "labels", "parquet:labels").folder
 
     assert folder({}) is not None
     assert folder({"spark.hadoop.fs.defaultFS": "hdfs://lake"}) is None
@@ -195,12 +195,12 @@ def test_a_path_without_a_scheme_is_read_by_python_only_where_it_is_one_of_this_
             (tmp_path / "core-site.xml").write_text("<property><name>fs.defaultFS</name><value>s3a://lake</value>")
             assert folder({}) is None
         (tmp_path / "core-site.xml").unlink()
-    assert given_by(Session.of(spark), "labels", "parquet:labels").folder is not None
+    assert declared_source(Session.of(spark), "labels", "parquet:labels").folder is not None
     hadoop = spark._jsc.hadoopConfiguration()
     before = hadoop.get("fs.defaultFS")
     hadoop.set("fs.defaultFS", "hdfs://lake")
     try:
-        assert given_by(Session.of(spark), "labels", "parquet:labels").folder is None
+        assert declared_source(Session.of(spark), "labels", "parquet:labels").folder is None
     finally:
         hadoop.set("fs.defaultFS", before)
 

@@ -16,7 +16,7 @@ from spark_jobs.cell.spill import Limits
 from spark_jobs.commands import state as command
 from spark_jobs.commands.state import operators, troubles
 from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
-from spark_jobs.folders import held
+from spark_jobs.folders import locked
 from spark_jobs.log.meta import check_meta, read_meta
 from spark_jobs.log.state_location import located
 from spark_jobs.log.state_log import CellLog
@@ -258,7 +258,7 @@ def test_what_cannot_be_cut_anew_is_refused_and_nothing_changes(tmp_path, monkey
     assert not (tmp_path / "nowhere").exists()
     refused(0, "--recell 0: give a number of cells from 1 to 1,024")
     refused(2, "is cut into 2 cells already")
-    with held(job.folder):
+    with locked(job.folder):
         refused(3, r"another job \(process \d+\) is running")
     job.spark("offsets")
     job.spark("commits")

@@ -25,7 +25,7 @@ from plans.frontends.sql.groups.ordered import OrderedCall, check_accuracy, orde
 from plans.frontends.sql.relations.sessions import Session, is_session, session_of, session_part
 from plans.frontends.sql.scalars.interval import SESSION_WINDOW
 from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
-from plans.frontends.sql.text.made import nodes
+from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.payloads.sums import ONCE

@@ -21,7 +21,7 @@ from plans.errors import PlanError
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.relations.windows import MOST, shifted
 from plans.frontends.sql.scalars.interval import length_of
-from plans.frontends.sql.text.made import is_known, nodes
+from plans.frontends.sql.text.nodes import is_known, nodes
 from plans.frontends.sql.text.place import extent
 from plans.time import durations
 

@@ -20,7 +20,7 @@ from plans.frontends.sql.over.framed import OWN, frame_in, spelled
 from plans.frontends.sql.over.partitions import ROWS, Framed, Partitions, of_all
 from plans.frontends.sql.scope import Frame, Scope
 from plans.frontends.sql.shape import limited
-from plans.frontends.sql.text.made import is_known, nodes
+from plans.frontends.sql.text.nodes import is_known, nodes
 from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.programs import frames

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.shape import limited
-from plans.frontends.sql.text.made import nodes
+from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import extent, placed
 
 

@@ -19,7 +19,7 @@ from sqlglot import exp
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.relations.unnest import is_generator
 from plans.frontends.sql.shape import unwrapped
-from plans.frontends.sql.text.made import nodes
+from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import extent, placed
 
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 from plans.errors import PlanError
 from plans.frontends.sql.groups.aggregates import aggregates
 from plans.frontends.sql.refuse import Text
-from plans.frontends.sql.text.made import is_known, nodes
+from plans.frontends.sql.text.nodes import is_known, nodes
 from plans.frontends.sql.text.place import extent, placed
 
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.scalars.interval import length_of
-from plans.frontends.sql.text.made import is_known
+from plans.frontends.sql.text.nodes import is_known
 from plans.time import durations
 
 CALLS = {"TUMBLE": 3, "HOP": 4, "CUMULATE": 4}

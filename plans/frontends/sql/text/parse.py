@@ -15,12 +15,12 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
-from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.meanings.calls import with_meanings
 from plans.frontends.sql.text.meanings.json_calls import with_json
 from plans.frontends.sql.text.meanings.json_paths import with_arrows, with_paths
 from plans.frontends.sql.text.meanings.patterns import with_patterns, with_percents
 from plans.frontends.sql.text.meanings.regexes import with_regexes
+from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
 from plans.frontends.sql.text.rewrites.best import with_best

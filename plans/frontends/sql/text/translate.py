@@ -15,9 +15,9 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from plans.errors import PlanError
 from plans.frontends.sql.text.arguments import CONSTANTS, check_read
-from plans.frontends.sql.text.made import nodes, rewritten
 from plans.frontends.sql.text.meanings.calls import AS_SPARK
 from plans.frontends.sql.text.meanings.json_paths import as_json
+from plans.frontends.sql.text.nodes import nodes, rewritten
 from plans.frontends.sql.text.place import extent, place_of, spelling
 from plans.frontends.sql.text.reader import reader
 

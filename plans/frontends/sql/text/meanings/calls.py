@@ -13,10 +13,10 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, is_known, literal, rewritten
 from plans.frontends.sql.text.meanings import moments, strings
 from plans.frontends.sql.text.meanings.moments import POSTGRES, TO_EVEN
 from plans.frontends.sql.text.meanings.strings import as_text
+from plans.frontends.sql.text.nodes import call, is_known, literal, rewritten
 
 AS_SPARK = ("databricks", "spark2", "hive")
 """Dialects with the functions of Spark."""

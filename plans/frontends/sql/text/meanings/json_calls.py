@@ -16,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, literal, nodes, rewritten
+from plans.frontends.sql.text.nodes import call, literal, nodes, rewritten
 from plans.frontends.sql.text.place import extent, placed, spelling
 
 _MADE_JSON = "json"

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import Dialect, exp
 
-from plans.frontends.sql.text.made import rewritten
+from plans.frontends.sql.text.nodes import rewritten
 from plans.frontends.sql.text.place import extent, placed
 
 _PARTS = {

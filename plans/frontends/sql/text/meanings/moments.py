@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, literal
+from plans.frontends.sql.text.nodes import call, literal
 
 POSTGRES = ("postgres", "redshift", "materialize", "risingwave")
 TO_EVEN = (*POSTGRES, "duckdb")

@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlglot.dialects import Spark
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, rewritten
+from plans.frontends.sql.text.nodes import call, rewritten
 
 FUNCTIONS = ("TO_CHAR", "TO_VARCHAR", "TO_DATE", "TRY_TO_DATE", *(
     f"{before}TO_TIMESTAMP{behind}" for before in ("", "TRY_") for behind in ("", "_NTZ", "_LTZ", "_TZ")

@@ -14,8 +14,8 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, rewritten
 from plans.frontends.sql.text.meanings.calls import AS_SPARK
+from plans.frontends.sql.text.nodes import call, rewritten
 
 _BACKSLASHES = ("duckdb", "postgres", "bigquery", "snowflake", "oracle", "clickhouse")
 """Dialects in which `\\1` in a replacement is a group."""

@@ -13,8 +13,8 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, literal
 from plans.frontends.sql.text.meanings.moments import POSTGRES
+from plans.frontends.sql.text.nodes import call, literal
 
 
 def as_text(value: Any) -> Any:

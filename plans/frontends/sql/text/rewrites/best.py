@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import is_known, nodes
+from plans.frontends.sql.text.nodes import is_known, nodes
 from plans.frontends.sql.text.place import extent, place_of, placed, spelling
 
 _KINDS = {exp.ArgMax: True, exp.ArgMin: False, exp.Max: True, exp.Min: False}

@@ -17,7 +17,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, nodes, rewritten
+from plans.frontends.sql.text.nodes import call, nodes, rewritten
 from plans.frontends.sql.text.place import extent, place_of, placed
 
 _UNIQUE = ("uniq", "countdistinct", "uniqexact", "uniqcombined", "uniqcombined64", "uniqhll12", "uniqtheta")

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.made import nodes, rewritten
+from plans.frontends.sql.text.nodes import nodes, rewritten
 
 _ZONES = ("postgres", "redshift", "materialize", "risingwave", "duckdb")
 

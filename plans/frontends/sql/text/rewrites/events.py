@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.made import nodes
+from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import extent, placed
 
 _CHANGE, _TRUE = "CONDITIONAL_CHANGE_EVENT", "CONDITIONAL_TRUE_EVENT"

@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, literal, nodes
+from plans.frontends.sql.text.nodes import call, literal, nodes
 from plans.frontends.sql.text.place import extent, place_of, placed
 
 

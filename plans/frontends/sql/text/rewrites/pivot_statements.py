@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.made import nodes, rewritten
+from plans.frontends.sql.text.nodes import nodes, rewritten
 
 
 def with_pivots(tree: Any, dialect: str, text: str) -> Any:

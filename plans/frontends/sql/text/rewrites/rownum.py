@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.shape import conjuncts
-from plans.frontends.sql.text.made import nodes
+from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import extent, place_of, placed
 
 _MIRRORED: dict[Any, Any] = {exp.GTE: exp.LTE, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.LT: exp.GT}

@@ -1,7 +1,7 @@
 """Locks the checkpoint of a ``maintain`` stream while it runs, as jobs of ``crown submit`` do.
 
 The user starts and stops the streams. So a thread asks Spark every second which streams are running. A checkpoint whose
-``metadata`` contains the id of a running stream is locked (``spark_jobs.folders.held``) until the stream has ended.
+``metadata`` contains the id of a running stream is locked (``spark_jobs.folders.locked``) until the stream has ended.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import CheckpointError
-from spark_jobs.folders import held, usable
+from spark_jobs.folders import locked, usable
 from spark_jobs.log.history import stream_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
 
 _EVERY = 1.0  # seconds
 _claimed: dict[Path, SparkSession] = {}
-_held: dict[Path, ExitStack] = {}
+_locked: dict[Path, ExitStack] = {}
 _lock = threading.Lock()
 
 
@@ -35,7 +35,7 @@ def claim(spark: SparkSession, checkpoint: Folder) -> None:
         first = not _claimed
         _claimed[checkpoint.path] = spark
     if first:
-        threading.Thread(target=_watch, name="crown-holding", daemon=True).start()
+        threading.Thread(target=_watch, name="crown-locking", daemon=True).start()
 
 
 def settle() -> None:
@@ -44,15 +44,15 @@ def settle() -> None:
         running = {spark: _running(spark) for spark in {*_claimed.values()}}
         for checkpoint, spark in _claimed.items():
             runs = bool(running[spark]) and _stream(checkpoint) in running[spark]
-            if not runs and checkpoint in _held:
-                _held.pop(checkpoint).close()
-            elif runs and checkpoint not in _held:
+            if not runs and checkpoint in _locked:
+                _locked.pop(checkpoint).close()
+            elif runs and checkpoint not in _locked:
                 with suppress(CheckpointError, OSError), ExitStack() as stack:  # a job may hold the lock
-                    stack.enter_context(held(checkpoint))
-                    _held[checkpoint] = stack.pop_all()
+                    stack.enter_context(locked(checkpoint))
+                    _locked[checkpoint] = stack.pop_all()
 
 
-def alone(checkpoint: Folder) -> AbstractContextManager[None]:
+def exclusive(checkpoint: Folder) -> AbstractContextManager[None]:
     """Locks a local checkpoint while a command works on the state of a stopped job. A checkpoint on an object store has
     no lock.
 
@@ -62,7 +62,7 @@ def alone(checkpoint: Folder) -> AbstractContextManager[None]:
         return nullcontext()
     settle()
     usable(checkpoint.path, "checkpoint")
-    return held(checkpoint.path)
+    return locked(checkpoint.path)
 
 
 def _watch() -> None:

@@ -22,10 +22,10 @@ from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.definitions.analysis import UNANALYZED, Analysis, Analyzed, CatalogTable, Source
 from spark_jobs.pipelines.definitions.project import Definition, Texts
 from spark_jobs.pipelines.definitions.sessions import Session
-from spark_jobs.pipelines.inputs.given import Given
+from spark_jobs.pipelines.inputs.declared import DeclaredSource
 
 
-def remember(session: Session, analysis: Analysis, texts: Texts, file: Path) -> None:
+def store(session: Session, analysis: Analysis, texts: Texts, file: Path) -> None:
     """Writes an analysis, with the texts of its definitions, to a file. Deletes the file if the analysis must not be
     reused. Of an analysis that was read from the file, updates only the texts."""
     if analysis.views and all(view.relation is None for view in analysis.views):
@@ -53,8 +53,8 @@ def remember(session: Session, analysis: Analysis, texts: Texts, file: Path) -> 
     write_durably(file, json.dumps(known).encode())
 
 
-def recalled(
-    session: Session, definitions: list[Definition], named: Mapping[str, Given], file: Path
+def stored_analysis(
+    session: Session, definitions: list[Definition], named: Mapping[str, DeclaredSource], file: Path
 ) -> Analysis | None:
     """Returns the analysis in a file; None if the file has none of these definitions, sources and settings.
 
@@ -86,7 +86,7 @@ def recalled(
     return Analysis(tuple(views), sources, True)
 
 
-def recalled_texts(session: Session, file: Path) -> Texts:
+def stored_texts(session: Session, file: Path) -> Texts:
     """Returns the texts in a file with their definitions as Spark reads them; {} if the file was written under other
     settings."""
     given = _kept(session, file)

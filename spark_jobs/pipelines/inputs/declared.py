@@ -37,7 +37,7 @@ _MERGED = "spark.sql.parquet.mergeSchema"
 
 
 @dataclass(frozen=True)
-class Given:
+class DeclaredSource:
     """A source that a project declares: how its rows are read.
 
     ``versions``: its table, if the table keeps versions; ``folder``: its local folder of Parquet files; ``stream``: its
@@ -75,39 +75,43 @@ class Given:
         return self.read().schema if found is None else found
 
 
-def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], DataFrame] | StreamingTable) -> Given:
+def declared_source(
+    session: Session, name: str, table: str | DataFrame | Callable[[], DataFrame] | StreamingTable
+) -> DeclaredSource:
     """Returns the source of a text, a batch DataFrame, a function that returns one, or a streaming table."""
     if isinstance(table, StreamingTable):
-        return Given(_with_source_errors(name, table.read), stream=table)
+        return DeclaredSource(_with_source_errors(name, table.read), stream=table)
     if isinstance(table, DataFrame):
-        return Given(lambda: table)
+        return DeclaredSource(lambda: table)
     if not isinstance(table, str):
         if not callable(table):
             raise SourceError(f"source {name}: give a table, a DataFrame or a function that returns one")
-        return Given(table)
+        return DeclaredSource(table)
     location = Location.of(name, table)
     if location is None:
-        return Given(_with_source_errors(name, lambda: session.spark.table(table)))
+        return DeclaredSource(_with_source_errors(name, lambda: session.spark.table(table)))
     kind, where, digest = location.kind, location.where, hashlib.sha256(table.encode()).hexdigest()[:16]
     if kind in VERSIONS:
         versions = versions_of(table)
-        return Given(lambda: versions.frame(session.spark), versions, digest, table)
+        return DeclaredSource(lambda: versions.frame(session.spark), versions, digest, table)
     if kind == JDBC:
         url, _, rows = f"{kind}:{where}".strip().rpartition(" ")
         if not url:
             raise SourceError(f"source {name}: write jdbc:URL TABLE, with a space between them")
         options = {"url": url.strip(), "dbtable": rows, "fetchsize": _FETCHED}
         read = _with_source_errors(name, lambda: _of_database(session.spark, options))
-        return Given(read, digest=digest, key=() if location.key is None else key_of(location.key, f"source {name}"))
+        return DeclaredSource(
+            read, digest=digest, key=() if location.key is None else key_of(location.key, f"source {name}")
+        )
     declared = location.table(name)
     if declared is not None:
         columns = T.StructType([T.StructField(column.name, spark_type(column.type)) for column in declared.columns])
         read = _with_source_errors(name, lambda: _of_texts(session.spark, location, columns))
-        return Given(read, digest=digest, text=table)
+        return DeclaredSource(read, digest=digest, text=table)
     plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
     read = _with_source_errors(name, lambda: session.spark.read.format(kind).load(where))
-    return Given(read, digest=digest, text=table, folder=folder)
+    return DeclaredSource(read, digest=digest, text=table, folder=folder)
 
 
 def _of_texts(spark: SparkSession, location: Location, columns: T.StructType) -> DataFrame:
@@ -124,7 +128,7 @@ def with_streams(session: Session, locations: Mapping[str, Location], queries: I
         return session.spark
     apart = clone(session.spark)
     for name, at in read.items():
-        reader = apart.readStream.schema(given_by(session, name, at.text).columns()).format(at.kind)
+        reader = apart.readStream.schema(declared_source(session, name, at.text).columns()).format(at.kind)
         reader.options(**(_OF_TEXTS if at.kind in TEXTS else {})).load(at.where).createOrReplaceTempView(name)
     return apart
 
