@@ -148,14 +148,14 @@ def _paired(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None) -> tupl
     if WEIGHT not in table.column_names:
         raise ChangeError(f"this is not a delta: it has no column {WEIGHT!r}, but {', '.join(table.column_names)}")
     if not pa.types.is_integer(table.schema.field(WEIGHT).type) or table.column(WEIGHT).null_count:
-        raise ChangeError(f"this is no delta: its column {WEIGHT!r} does not hold whole numbers alone")
+        raise ChangeError(f"this is not a delta: its column {WEIGHT!r} has values that are not whole numbers")
     if not (key is None or (isinstance(key, (list, tuple)) and all(isinstance(name, str) for name in key))):
         raise ChangeError(f"key={key!r:.100}: give a list of columns")
     weights = words(combined(table.column(WEIGHT)))
     copies = np.abs(weights)
     if int(copies.sum()) > MOST_ROWS:
         raise ChangeError(
-            f"the delta stands for {int(copies.sum()):,} rows, more than {MOST_ROWS:,}: write weights instead"
+            f"the delta represents {int(copies.sum()):,} rows, more than {MOST_ROWS:,}: write weights instead"
         )
     rows = np.repeat(np.arange(len(weights)), copies)
     sign = np.sign(weights)[rows]

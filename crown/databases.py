@@ -219,7 +219,7 @@ class Database(
         fork._changeable()
         engine = fork._engine
         if fork.tables != self.tables or not set(self.views) <= set(fork.views):
-            raise CrownError("this is no fork of the database: it has other tables, or lacks a view")
+            raise CrownError("this is not a fork of the database: its tables differ, or a view is missing")
         if engine.batches != self._engine.batches:
             raise CrownError(
                 f"the fork has had {engine.batches} batches and the database {self._engine.batches}: apply the same "

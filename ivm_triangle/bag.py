@@ -72,7 +72,7 @@ class Shape:
         partial = sum(len(self.domains[d]) for d in used) != len(set(spec.outputs))
         if partial:
             raise BagError(
-                f"outputs {list(spec.outputs)} split a composite key of {self.domains}; ask for the whole key, "
+                f"outputs {list(spec.outputs)} split a composite key of {self.domains}; output the whole key, "
                 "and project above"
             )
         self.key = "".join(DOMAINS[d] for d in used)
@@ -90,7 +90,7 @@ class TriangleBag:
         if mode not in ("materialized", "counts", "factorized"):
             raise BagError(f'mode {mode!r} is not "auto", "materialized", "counts" or "factorized"')
         if mode != "counts" and self.shape.key != DOMAINS:
-            raise BagError(f"mode {mode!r} keeps whole triples; the outputs {list(spec.outputs)} need mode 'counts'")
+            raise BagError(f"mode {mode!r} stores whole triples; the outputs {list(spec.outputs)} need mode 'counts'")
         if mode == "counts" and self.shape.key == DOMAINS:
             raise BagError("mode 'counts' is for bags that project; all three keys are outputs, use 'materialized'")
         self.mode = mode

@@ -257,7 +257,7 @@ def rebuilt(class_: type[_T], data: Any, what: str) -> _T:
     try:
         return serial.from_json(class_, data)
     except KeyError as error:
-        raise PlanError(f"the {what} is damaged: it lacks {error}", hint="plan the query again") from None
+        raise PlanError(f"the {what} is damaged: it does not have {error}", hint="plan the query again") from None
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise PlanError(f"the {what} is damaged: {error}", hint="plan the query again") from None
 

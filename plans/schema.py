@@ -253,7 +253,7 @@ class Schema(Mapping[str, Table]):
             raise PlanError(f"derived= is a list of names of tables, not {shown(derived)}")
         derived = tuple(derived)
         if not all(isinstance(name, str) for name in derived):
-            raise PlanError("derived= has names of tables that are no texts")
+            raise PlanError("derived= has names of tables that are not texts")
         self.derived = frozenset(name.lower() for name in derived)
         self._tables: dict[str, Table] = {}
         for table in tables:

@@ -126,7 +126,7 @@ def _read(hint: Any, data: Any) -> Any:
     if choices:
         hint = choices.get(data["kind"])
         if hint is None:
-            raise ValueError(f"{data['kind']!r} is no kind of stage")
+            raise ValueError(f"{data['kind']!r} is not a kind of stage")
     if isinstance(hint, type) and "from_json" in vars(hint):
         itself: Any = hint
         return itself.from_json(data)

@@ -187,7 +187,7 @@ def without_lengths(type_: str) -> str:
     found = parts(type_) if is_nested(type_) else None
     for part in found.types if found is not None else ():
         if without_lengths(part) in INTERVALS:
-            raise PlanError(f"type {type_!r}: a part is no INTERVAL", hint=_AS_NUMBER)
+            raise PlanError(f"type {type_!r}: a part of another type cannot be an INTERVAL", hint=_AS_NUMBER)
     return type_
 
 
@@ -321,7 +321,10 @@ def type_of_arrow(type_: pa.DataType) -> str:
     if any(is_list(type_) for is_list in _LISTS):
         return array_of(type_of_arrow(type_.value_type))
     if kinds.is_null(type_):
-        raise PlanError("it has no value that says its type", hint="declare the columns of its table in the schema")
+        raise PlanError(
+            "the column has no value from which to infer its type",
+            hint="declare the columns of its table in the schema",
+        )
     raise PlanError(f"Arrow type {type_} is not supported", hint="cast the column, or leave it out of the query")
 
 

@@ -104,7 +104,7 @@ def test_mistakes_are_said_in_one_sentence(
     [
         (["--input", "g={}/deep.jsonl"], "crown: cannot read {}/deep.jsonl: it is nested too deeply"),
         (["--input", "g={}/g.csv", "--load", ""], "crown: --load must be a path"),
-        (["--input", "g={}/g.csv", "--output", "\udcff.csv"], "crown: --output='\\udcff.csv' is no UTF-8 text"),
+        (["--input", "g={}/g.csv", "--output", "\udcff.csv"], "crown: --output='\\udcff.csv' is not valid UTF-8"),
         (["--input", "g={}/g.csv", "--schema", "{}/deep.json"], "crown: cannot read the schema {}/deep.json: maximum"),
     ],
 )
@@ -254,7 +254,7 @@ def test_a_plan_has_its_tables_and_rates(changes: Path, tmp_path: Path, capsys: 
 def test_a_relation_without_a_file_is_mentioned(changes: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schema = ["--schema", "g(src int64, dst int64)", "--schema", "h(dst int64, x int64)"]
     assert main(["run", "Q(a,b,c) :- g(a,b), h(b,c).", *schema, "--input", f"G={changes}"]) == 0
-    assert "no --input for h: nothing changes there" in capsys.readouterr().err
+    assert "no --input for h: no changes are read" in capsys.readouterr().err
 
 
 def crown_command(*arguments: str) -> list[str]:

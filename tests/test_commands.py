@@ -98,8 +98,11 @@ def test_a_file_tells_the_columns_that_nobody_declared(tmp_path: Path, capsys: p
     ("text", "said"),
     [
         (None, "cannot read .*r.csv: there is no such file"),
-        ("a,b\n", "column a has no type (.|\n)*hint: it has no value that says its type; declare"),
-        ("a,b\n,1\n", "column a has no type (.|\n)*hint: it has no value that says its type; declare"),
+        ("a,b\n", "column a has no type (.|\n)*hint: the column has no value from which to infer its type; declare"),
+        (
+            "a,b\n,1\n",
+            "column a has no type (.|\n)*hint: the column has no value from which to infer its type; declare",
+        ),
         ("a,b,_Weight\n1,2,-1\n", "the batch has a column '_Weight'; rename it to '_weight'"),
     ],
     ids=["no file", "no rows", "no value", "weights in another case"],
@@ -117,7 +120,7 @@ def test_a_column_without_values_need_not_be_read(tmp_path: Path, capsys: pytest
         assert command(run, "SELECT a FROM r", "--input", f"r={tmp_path / name}", "--output", "-") == 0
         out, err = capsys.readouterr()
         assert out == "+ a=1\n"
-        assert "taken as: r(a int64)\n" in err
+        assert "so they are read as: r(a int64)\n" in err
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "b": 2}\n{"a": 2, "b": 3}\n', "a,b\n1,2\n2,3\n"], ids=["json", "csv"])
@@ -169,7 +172,7 @@ def test_batches_of_standard_input_are_those_of_a_file(
 def test_a_line_of_standard_input_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = '{"a": 1, "b": 2}\n{"a": 2, "b": 3}\n\n{"a": oops}\n'
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    with pytest.raises(CrownError, match="cannot read standard input: line 4 is no JSON"):
+    with pytest.raises(CrownError, match="cannot read standard input: line 4 is not JSON"):
         command(run, "Q(a, c) :- g(a, b), g(b, c).", "--input", "g=-", "--batch-rows", "2", "--quiet")
 
 

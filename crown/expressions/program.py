@@ -259,7 +259,7 @@ class Program:
     def _aligned(self, left: Expr, right: Expr, args: list[int]) -> list[int]:
         """Returns two numbers of different types as wide decimals of one scale."""
         if not all(one.type in INTEGERS or decimal_parts(one.type) for one in (left, right)):
-            raise _NotNative("values that are no decimals")
+            raise _NotNative("values that are not decimals")
         both = [places(left), places(right)]
         scale = max(s for _, s in both)
         if max(p - s for p, s in both) + scale > MOST_DIGITS:
@@ -394,7 +394,7 @@ def _literal(expr: Expr) -> tuple[int, int]:
 
 
 def _no_codes(values: Any, add: bool) -> np.ndarray:
-    raise AssertionError("a number is no text")
+    raise AssertionError("a number is not a text")
 
 
 def is_native(expr: Expr) -> bool:

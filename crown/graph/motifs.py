@@ -169,5 +169,5 @@ def load(
     state = None if state_path is None else file_of(state_path, "state_path")
     engine, extra = load_engine(path, state, budget)
     if not isinstance(extra.get("motif"), list):
-        raise SnapshotError(f"{path} has a view that is no motif's; load it with crown.load")
+        raise SnapshotError(f"{path} contains a view that is not a motif; load it with crown.load")
     return MotifView(View(engine, *extra_of(extra, path)), Shape.from_json(extra["motif"]))

@@ -91,7 +91,7 @@ def path_of(given: Any, name: str) -> Path:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise CrownError(f"{name}={text!r} is no UTF-8 text, which Arrow needs: give another name") from None
+        raise CrownError(f"{name}={text!r} is not valid UTF-8, which Arrow requires: use another name") from None
     path = Path(os.path.expanduser(text))
     try:
         os.lstat(path)

@@ -344,7 +344,7 @@ def relations_of(changes: Any) -> Mapping[str, Any]:
                 break
         else:
             return changes
-    found = "keys that are no text" if isinstance(changes, Mapping) else f"{type(changes).__name__} {changes!r:.100}"
+    found = "keys that are not text" if isinstance(changes, Mapping) else f"{type(changes).__name__} {changes!r:.100}"
     raise ChangeError(
         "changes must be a dict from the name of a relation to a table or a list of dicts, such as "
         f'{{"R": [{{"a": 1, "_weight": -1}}]}}, not {found}'

@@ -149,7 +149,7 @@ def _word(literal: Expr) -> int:
 
 
 def _no_codes(values: pa.Array, add: bool) -> np.ndarray:
-    raise AssertionError("a whole number is no text")
+    raise AssertionError("a whole number is not a text")
 
 
 def _text(parts: Parts) -> list[str]:
@@ -157,4 +157,4 @@ def _text(parts: Parts) -> list[str]:
 
 
 def _no_text(codes: np.ndarray, target: pa.DataType) -> pa.Array:
-    raise AssertionError("a double is no text")
+    raise AssertionError("a double is not a text")

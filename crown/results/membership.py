@@ -32,7 +32,7 @@ def row_of(columns: Sequence[Column | Output], values: Mapping[str, Any]) -> lis
     for column in columns:
         if column.name not in values:
             names = ", ".join(other.name for other in columns)
-            raise ChangeError(f"the row lacks output column {column.name!r}; the result has: {names}")
+            raise ChangeError(f"the row has no value for output column {column.name!r}; the result has: {names}")
         bad: dict[int, str] = {}
         target = arrow_type(column.type)
         given = converted([values[column.name]], column.name, column.type, target, bad)

@@ -217,7 +217,9 @@ def _rows(text: str) -> Iterator[list[Value]]:
         found = _MARK.match(text, at)
         if found is None or found[1] not in wanted:
             near = text[at:].strip()[:20] or "the end"
-            raise CrownError(f"VALUES takes rows of literals, such as (1, 'a', NULL), and this is none near {near!r}")
+            raise CrownError(
+                f"VALUES takes rows of literals, such as (1, 'a', NULL); there is something else near {near!r}"
+            )
         at = found.end()
         return found[1]
 

@@ -79,7 +79,9 @@ def unpacked(data: bytes, path: PurePath) -> tuple[str, bytes]:
     if packing is not None and found != packing:
         why = "it is not compressed" if found is None else f"it is compressed with {found}"
         why = why if data else "it is empty"
-        raise FileError(f"cannot read {path}: its name says {packing}, but {why}; rename the file, or write it again")
+        raise FileError(
+            f"cannot read {path}: its suffix means {packing}, but {why}; rename the file, or write it again"
+        )
     for _ in range(_DEEPEST):
         if found is None:
             break
@@ -105,7 +107,7 @@ def _member(data: bytes, path: PurePath) -> tuple[bytes, PurePath]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         files = [file for file in archive.infolist() if not file.is_dir() and not file.filename.startswith("__MACOSX/")]
         if len(files) != 1:
-            raise FileError(f"cannot read {path}: it holds {len(files)} files; unpack it and name the one to read")
+            raise FileError(f"cannot read {path}: it contains {len(files)} files; unpack it and name the one to read")
         if files[0].flag_bits & _ENCRYPTED:
             raise FileError(f"cannot read {path}: it is encrypted; unpack it and name the file in it")
         return archive.read(files[0]), PurePath(files[0].filename)
@@ -122,8 +124,10 @@ def checked_format(data: bytes, named: str | None, path: PurePath) -> str:
     if found in (PARQUET, ARROW) and named in (None, PARQUET, ARROW):
         return found
     if named in (PARQUET, ARROW) or found in (PARQUET, ARROW):
-        why = "is empty" if not data else f"is a file of {found}" if found in (PARQUET, ARROW) else "is none"
-        raise FileError(f"cannot read {path}: its name says {named}, but it {why}; rename the file, or write it again")
+        why = "is empty" if not data else f"is a file of {found}" if found in (PARQUET, ARROW) else "has another format"
+        raise FileError(
+            f"cannot read {path}: its suffix means {named}, but it {why}; rename the file, or write it again"
+        )
     if b"\x00" in head:
         raise FileError(f"cannot read {path}: it is neither Parquet, Arrow nor text")
     return named or (JSON if found == JSON else TEXT)

@@ -67,7 +67,7 @@ def _lengths(texts: Any, target: pa.DataType) -> Any:
         return pa.chunked_array([_lengths(chunk, target) for chunk in texts.chunks], target)
     found = read(texts.cast(pa.string()), target)
     if found.null_count > texts.null_count:
-        raise pa.ArrowInvalid(f"a text is no {target}")
+        raise pa.ArrowInvalid(f"a text is not a value of type {target}")
     return found
 
 

@@ -57,7 +57,7 @@ def check(plan: Plan) -> None:
     assert payload is not None
     kinds, nodes = payload.kinds, plan.nodes
     if len(kinds) != len(nodes):
-        raise PlanError(f"the payload says the kinds of {len(kinds)} nodes, the plan has {len(nodes)}")
+        raise PlanError(f"the payload has the kinds of {len(kinds)} nodes, but the plan has {len(nodes)} nodes")
     if not nodes[0].free:
         raise PlanError(f"the root {nodes[0].name} is bound; put it under a virtual node without attributes")
     for i, (kind, node) in enumerate(zip(kinds, nodes, strict=True)):
@@ -68,10 +68,10 @@ def check(plan: Plan) -> None:
         if kind == EXISTS and node.free:
             raise PlanError(f"{node.name} cannot be a filter only: it is free")
         if kind != EXISTS and node.parent >= 0 and kinds[node.parent] == EXISTS:
-            raise PlanError(f"{node.name} is {kind}, but stands below {nodes[node.parent].name}, a filter")
+            raise PlanError(f"{node.name} is {kind}, but its parent {nodes[node.parent].name} is a filter")
         filters = [kinds[c] == EXISTS for c in plan.children(i)]
         if node.kind == "virtual" and kind == INDICATOR and not node.free and all(filters):
-            raise PlanError(f"all that is below {node.name} are filters, so it is one: exists")
+            raise PlanError(f"all nodes below {node.name} are filters, so its kind must be exists")
     if not payload.terms or payload.terms[0]:
         raise PlanError("the first term of a payload is empty: it counts")
     for term in payload.terms:

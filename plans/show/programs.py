@@ -88,7 +88,7 @@ def facts(program: Program, cells: int | None = None) -> list[tuple[str, str]]:
     return found
 
 
-_ON_SPARK = "on Spark in an operator of its own, cut by the key, before the others"
+_ON_SPARK = "on Spark in a separate operator before the others, cut by the key"
 
 
 def upserts(table: Table) -> str:

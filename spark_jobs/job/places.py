@@ -62,7 +62,7 @@ def check_checkpoint(folder: Path) -> None:
     found = sorted(name for name in os.listdir(folder) if name not in _NOTED and not name.startswith("crown-error-"))
     if found and not _STATE & {*found}:
         raise SparkJobError(
-            f"--checkpoint {folder} holds files of something else than a job ({found[0]}, for example): give an empty "
+            f"--checkpoint {folder} has files that do not belong to a job ({found[0]}, for example): give an empty "
             "folder, or a new one"
         )
 
@@ -155,7 +155,7 @@ def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> 
     if theirs is None and written < 0:
         if found:
             raise SparkJobError(
-                f"--output {folder} holds files of something else than this job ({found[0]}, for example): give an "
+                f"--output {folder} has files that do not belong to this job ({found[0]}, for example): give an "
                 "empty folder, or a new one"
             )
         if committed >= 0:

@@ -111,7 +111,7 @@ def test_a_view_that_a_fork_has_filled_is_one_that_was_registered(
         assert db.note == len(given)
         with pytest.raises(CrownError, match="it is closed"):
             fork.apply(given[-1])
-        with pytest.raises(CrownError, match="no fork of the database"):
+        with pytest.raises(CrownError, match="not a fork of the database"):
             db.adopt(crown.database(SCHEMA))
         assert db.stats()["log_bytes"] > 0
     monkeypatch.setattr(DatabaseEngine, "_insert", None)  # nothing is filled in again

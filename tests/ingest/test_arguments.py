@@ -114,7 +114,7 @@ def test_sizes_with_units_are_understood_everywhere(view: crown.View, tmp_path: 
         (None, "changes must be a dict from the name of a relation .* not NoneType None"),
         ([{"a": 1}], "changes must be a dict"),
         ("x", "changes must be a dict"),
-        ({5: []}, "keys that are no text"),
+        ({5: []}, "keys that are not text"),
         ({"R": None}, "relation 'R': changes must be .* not NoneType"),
         ({"R": "rows"}, "relation 'R': changes must be .* not str"),
         ({"R": {"a": 1, "b": 2}}, r"column 'a' must be a list or an array, not int 1; one row alone is written as \[{"),

@@ -172,9 +172,9 @@ def test_what_is_no_frame_is_told_what_is_wanted() -> None:
         ([1, 2], r"a row is .*, not 1$"),
         (["abc"], r"a row is .*, not 'abc'$"),
         ([{"a": 1, "s": "x", "x": 1.0}, 5], "must hold dicts"),
-        (np.zeros(4), r"of shape \(4,\) is no table; a structured array is wanted, or one of shape \(n, 3\)"),
+        (np.zeros(4), r"of shape \(4,\) is not a table; give a structured array, or one of shape \(n, 3\)"),
         (np.zeros((4, 9)), r"of shape \(4, 9\) is no table"),
-        (pa.array([1, 2]), "is no table of columns"),
+        (pa.array([1, 2]), "cannot be read as columns"),
         (5, "changes must be a table .* not int"),
         ("a", "changes must be a table .* not str"),
         (Row(1, "a", 1.0), "changes must be a table .* not Row"),
@@ -190,7 +190,10 @@ def test_what_is_no_frame_is_told_what_is_wanted() -> None:
 
 def test_a_schema_that_cannot_be_told_is_asked_for() -> None:
     for data, said in (
-        ([{"a": None}], "column a has no type(.|\n)*it has no value that says its type; declare the columns"),
+        (
+            [{"a": None}],
+            "column a has no type(.|\n)*the column has no value from which to infer its type; declare the columns",
+        ),
         ([{"a": 1}, {"a": "x"}], "column a has no type(.|\n)*its values have several types"),
         ([], "no rows from which to read its columns"),
         (pa.table({"a": pa.array([1], pa.time64("us"))}), "time64"),

@@ -189,7 +189,7 @@ def test_parquet_may_come_from_standard_input(monkeypatch: pytest.MonkeyPatch) -
         (b"a,s\n1,x\n2\n", "cannot read standard input: the line has 1 fields instead of 2: '2'"),
         (b"a,s\n1,x\n2,caf\xe9\n", "cannot read standard input: line 3 is not UTF-8 text"),
         (b"b,c\n1,x\n", "cannot read standard input: the first line, .'b', 'c'., neither names the columns a, s"),
-        (b'{"a": 1}\n{"a": 2\n', "cannot read standard input: line 3 is no JSON"),
+        (b'{"a": 1}\n{"a": 2\n', "cannot read standard input: line 3 is not JSON"),
         (
             gzip.compress(b"a,s\n1,x\n", mtime=0)[:-4],
             "cannot read standard input: its gzip data is damaged or truncated",

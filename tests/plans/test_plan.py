@@ -155,7 +155,10 @@ QUERIES = ["SELECT x FROM t", "SELECT * FROM t", "SELECT y FROM t WHERE x > 1", 
         (pa.list_(pa.time32("s")), "Arrow type time32.* is not supported; cast the column"),
         (pa.time32("s"), "Arrow type time32.* is not supported"),
         (pa.time64("us"), "Arrow type time64.* is not supported"),
-        (pa.null(), "it has no value that says its type; declare the columns of its table in the schema"),
+        (
+            pa.null(),
+            "the column has no value from which to infer its type; declare the columns of its table in the schema",
+        ),
     ],
 )
 def test_columns_without_a_type_are_there_and_cannot_be_read(arrow: pa.DataType, why: str, query: str) -> None:

@@ -81,7 +81,7 @@ def test_a_damaged_program_is_called_so() -> None:
     for name in list(data)[1:]:
         with pytest.raises(PlanError, match="damaged"):
             Program.from_json({key: value for key, value in data.items() if key != name})
-    with pytest.raises(PlanError, match="'sort' is no kind of stage"):
+    with pytest.raises(PlanError, match="'sort' is not a kind of stage"):
         Program.from_json({**data, "stages": [{"kind": "sort"}]})
     with pytest.raises(PlanError, match="not a program"):
         Program.from_json({"stages": []})

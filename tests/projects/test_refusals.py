@@ -91,8 +91,8 @@ SPECIFICATIONS = [
         "shop STRING, city STRING, town STRING",
         "has no column town; name the columns in its first line",
     ),
-    ("city STRING", "city BIGINT", "column city has values that are no int64"),
-    ("parquet:data/sales", "parquet:data/nothing", "data/nothing is not there; name a folder of files"),
+    ("city STRING", "city BIGINT", "column city has values that are not int64"),
+    ("parquet:data/sales", "parquet:data/nothing", "data/nothing does not exist; name a folder of files"),
     ("parquet:data/sales", "parquet:data", "has a folder in it"),
     (
         "configuration:",
@@ -122,7 +122,7 @@ def test_a_source_that_cannot_be_read_leaves_everything_as_it_was(tmp_path: Path
         before = db.run().version
         shop.add("shops")
         (shop.folder / "data" / "sales" / "bad.parquet").write_bytes(b"nothing")
-        with pytest.raises(crown.CrownError, match=r"bad.parquet: its name says parquet"):
+        with pytest.raises(crown.CrownError, match=r"bad.parquet: its suffix means parquet"):
             db.run()
         (shop.folder / "data" / "sales" / "bad.parquet").unlink()
         report = db.run()

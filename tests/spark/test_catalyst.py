@@ -321,7 +321,7 @@ def test_what_is_not_maintained_is_refused_with_a_reason(spark, text: str, said:
 def test_a_node_list_that_is_no_tree_is_refused() -> None:
     from plans.frontends.catalyst.tree import read
 
-    with pytest.raises(PlanError, match="lacks children"):
+    with pytest.raises(PlanError, match="too few children"):
         read([{"class": "a.b.Filter", "num-children": 1}])
     with pytest.raises(PlanError, match="several roots"):
         read([{"class": "a.b.Leaf", "num-children": 0}, {"class": "a.b.Leaf", "num-children": 0}])

@@ -76,8 +76,8 @@ def _of_arrow(relation: str, data: Any) -> Any:
 
 def _no_table(relation: str, data: Any, error: Exception) -> ChangeError:
     return ChangeError(
-        f"relation {relation!r}: {type(data).__name__} is no table of columns ({error}); give a frame or an array of "
-        "structs"
+        f"relation {relation!r}: {type(data).__name__} cannot be read as columns ({error}); give a frame or an array "
+        "of structs"
     )
 
 
@@ -94,7 +94,7 @@ def _of_array(relation: str, data: np.ndarray, columns: Sequence[str]) -> Mappin
     names = names_of(columns, data.shape[1]) if data.ndim == 2 else None
     if names is None:
         raise ChangeError(
-            f"relation {relation!r}: a NumPy array of shape {data.shape} is no table; a structured array is wanted, "
+            f"relation {relation!r}: a NumPy array of shape {data.shape} is not a table; give a structured array, "
             f"or one of shape (n, {len(columns)}) with {_wanted(columns)}"
         )
     return {name: data[:, i] for i, name in enumerate(names)}

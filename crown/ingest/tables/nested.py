@@ -55,7 +55,7 @@ def of_array(array: pa.Array, kind: str, part: OfArray) -> pa.Array:
         return pa.nulls(len(array), target)
     if made.kind == STRUCT:
         if not pa.types.is_struct(source):
-            raise pa.ArrowInvalid(f"{source} is no struct")
+            raise pa.ArrowInvalid(f"{source} is not a struct")
         given = {source.field(i).name.lower(): column for i, column in enumerate(array.flatten())}
         fields = [
             part(given.get(name.lower(), pa.nulls(len(array))), type_)
@@ -68,7 +68,7 @@ def of_array(array: pa.Array, kind: str, part: OfArray) -> pa.Array:
     elif pa.types.is_fixed_size_list(source) or pa.types.is_large_list(source):
         array = array.cast(pa.list_(source.value_type))
     elif not (pa.types.is_list(source) or pa.types.is_map(source)):
-        raise pa.ArrowInvalid(f"{source} is no {made.kind}")
+        raise pa.ArrowInvalid(f"{source} is not of type {made.kind}")
     sizes, elements = elements_of(array)
     if made.kind == ARRAY:
         return listed(sizes, part(elements, made.types[0]), target, there)
@@ -122,7 +122,7 @@ def _of_kind(value: Any, made: Parts) -> Any:
     several = isinstance(value, (list, tuple))
     if several and (kind == ARRAY or (kind != STRUCT and all(map(_is_pair, value)))):
         return list(value)
-    raise pa.ArrowInvalid(f"{value!r:.60} is no {kind}")
+    raise pa.ArrowInvalid(f"{value!r:.60} is not of type {kind}")
 
 
 def _is_pair(value: Any) -> bool:
@@ -142,7 +142,7 @@ def _entries(elements: pa.Array) -> list[pa.Array]:
         if (validity(elements) & (lengths == 2)).all():
             values = elements.flatten()
             return [values.take(pa.array(np.arange(i, len(values), 2))) for i in (0, 1)]
-    raise pa.ArrowInvalid(f"{type_} is no key and value")
+    raise pa.ArrowInvalid(f"{type_} is not a key and a value")
 
 
 def _mapped(sizes: np.ndarray, keys: pa.Array, items: pa.Array, target: pa.DataType, there: np.ndarray) -> pa.Array:

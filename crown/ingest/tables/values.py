@@ -162,7 +162,7 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target) and target.tz and not source.tz:
         return _cast(array.cast(pa.timestamp(source.unit, "UTC")), target)
     if _family(source) != _family(target):
-        raise pa.ArrowInvalid(f"{source} is no {target}")
+        raise pa.ArrowInvalid(f"{source} is not {target}")
     if pa.types.is_decimal(source) or (pa.types.is_integer(source) and pa.types.is_decimal(target)):
         # Arrow requires the digits of any such integer, has no functions for short decimals, and few for negative
         # scales.

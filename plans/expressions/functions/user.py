@@ -171,8 +171,8 @@ def of_json(data: Mapping[str, str]) -> UserFunction:
         return found
     if any(function.name == name for function in _KNOWN.values()):
         raise FunctionError(
-            f"function {name!r} is not the one that the state was made with: register that one, or fill a new state; "
-            "version= of crown.function says that changed code means the same"
+            f"function {name!r} differs from the one with which the state was created: register that one, or fill a "
+            "new state; version= of crown.function says that changed code means the same"
         )
     raise FunctionError(f"function {name!r} is not known here: call crown.function(...) before the state is opened")
 

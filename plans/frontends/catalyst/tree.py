@@ -64,7 +64,7 @@ def read(nodes: Sequence[Mapping[str, Any]]) -> Node:
     for data in reversed(nodes):
         count = int(data["num-children"])
         if count > len(made):
-            raise PlanError("this is not a logical plan of Spark: a node lacks children")
+            raise PlanError("this is not a logical plan of Spark: a node has too few children")
         children = tuple(made[len(made) - count :][::-1])
         del made[len(made) - count :]
         made.append(Node(_short(data["class"]), data, children))

@@ -52,7 +52,7 @@ def chosen(node: exp.Expression, names: Iterable[str], scope: Scope) -> list[tup
             found.append((name, match))
     if not found:
         raise scope.text.error(
-            "no column has this name", node, "the pattern is compared with the names as they are written"
+            "no column has this name", node, "the pattern is matched with the names as they are spelled"
         )
     return found
 

@@ -105,7 +105,7 @@ def _membership_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
         )
     left = compared(node, scope)
     if len(left) != 1:
-        raise scope.text.error("IN with several columns is supported only as a condition of its own", node)
+        raise scope.text.error("IN with several columns is supported only as a separate condition of WHERE", node)
     sub = subqueries.subquery(node.args["query"], scope)
     if sub.correlated and sub.frame is None:
         message = "IN as a value over a grouped subquery that reads the outer query is not supported"
@@ -150,7 +150,7 @@ def _one_value(node: exp.Expression, scope: Scope) -> Expr:
 
 def _of_frame(sub: subqueries.Subquery, scope: Scope) -> Expr:
     """Returns the value of a subquery that is a join core."""
-    assert sub.frame is not None, "it is no relation"
+    assert sub.frame is not None, "the subquery is not a relation"
     ((name, value),) = sub.frame.outputs
     aliases = sub.frame.aliases
     read = [*sub.crossing, *([value] if any(_outside(c, aliases) for c in value.postorder()) else [])]

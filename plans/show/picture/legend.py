@@ -86,7 +86,7 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
         (_any(out.expr.op == "col" for plan in plans for out in plan.output), "<b class='out'>a</b>",
          "a column of the output", _HERE),
         (declared, "<u>a</u>", "a column of the declared key of its table", "docs/sql.md"),
-        (len(nodes) > 1, "a, b", "on an edge: its key, the attributes that both ends have; × is none", _CROWN),
+        (len(nodes) > 1, "a, b", "on an edge: its key, the attributes that both ends have; × if there is none", _CROWN),
         (True, "V<sub>s</sub>", "the rows that join with rows of every subtree below", f"{_CROWN}, Algorithm 1"),
         (len(nodes) > 1, "V<sub>p</sub>(a)", "their projection on the key of the edge above", f"{_CROWN}, Algorithm 1"),
         (_any(n.free for n in nodes), "V<sub>l</sub>", "the rows that are in a result", f"{_CROWN}, Lemma 5.5"),

@@ -52,7 +52,9 @@ class PostgresResult:
         try:
             known = psycopg.conninfo.conninfo_to_dict(conninfo)
         except psycopg.Error:
-            raise SourceError("the target is no address of a database: give postgresql://user@host/database") from None
+            raise SourceError(
+                "the target is not the address of a database: give postgresql://user@host/database"
+            ) from None
         self._conninfo = conninfo
         self._table = table
         self._name = f"{table} in {known.get('host', 'the local host')}/{known.get('dbname', '')}"

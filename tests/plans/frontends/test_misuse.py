@@ -58,7 +58,7 @@ def test_bytes_and_paths_come_with_advice() -> None:
         ("g", "not 'g'"),
         (FRAME, "not a DataFrame"),
         (pa.schema([("a", pa.int64())]), "not a Schema"),
-        ({"g": None}, "table g: a mapping of columns to types"),
+        ({"g": None}, "table g: give a mapping of columns to types"),
         ({"g": ["a", "b"]}, "not a list"),
         ({"g": FRAME}, "not a DataFrame"),
         ({"g": pa.table({"a": [1]})}, "pass its .schema"),

@@ -117,10 +117,10 @@ def test_a_record_of_no_relation_is_a_bad_row_unless_it_is_to_be_left_out(spark)
     assert found([*texts, "null", '{"payload": null}', ""], others="ignore") == {(1, "x"): 1}
     with pytest.raises(Exception, match=r"not a JSON object: \{half"):
         found([*texts[:1], "{half"])
-    with pytest.raises(Exception, match="the record is of no table"):
+    with pytest.raises(Exception, match="the record is without a table"):
         found([*texts[:1], json.dumps({"op": "c", "before": None, "after": row})])
     plain = spark.createDataFrame([("customers", 1), (None, 2)], "kind string, id long")
-    with pytest.raises(Exception, match="the record is of no table; the stream is split into customers"):
+    with pytest.raises(Exception, match="the record is without a table; the stream is split into customers"):
         maintain(spark, "SELECT id FROM customers", split(plain, ["customers"], by="kind")).collect()
 
 

@@ -83,7 +83,7 @@ def test_an_output_from_before_there_were_marks_is_taken_if_it_fits(job):
     [
         (
             lambda c, o: (o / "part-0.parquet").write_text("x"),
-            "holds files of something else than this job .part-0.parquet",
+            "has files that do not belong to this job .part-0.parquet",
         ),
         (lambda c, o: ran(c.parent / "other", o, 2), "output of a job with another checkpoint"),
         (
@@ -186,8 +186,8 @@ def test_two_jobs_on_one_checkpoint_are_one_too_many(job):
         ({"checkpoint": "{file}/state"}, "--checkpoint .*below one"),
         ({"checkpoint": "/proc/state"}, "--checkpoint .*cannot be written"),
         ({"checkpoint": "{folder}/state", "output": "{file}"}, "--output .*it is a file"),
-        ({"checkpoint": "{folder}/state", "output": "{folder}"}, "--output .*something else than this job"),
-        ({"checkpoint": "{folder}"}, r"--checkpoint .*something else than a job .*give an empty folder"),
+        ({"checkpoint": "{folder}/state", "output": "{folder}"}, "--output .*do not belong to this job"),
+        ({"checkpoint": "{folder}"}, r"--checkpoint .*do not belong to a job .*give an empty folder"),
         ({"checkpoint": "{folder}/state", "output": "{folder}/./state"}, "--checkpoint and --output are one folder"),
         ({"checkpoint": "{folder}", "input": "{folder}"}, "--checkpoint .* is in the folder of --input g"),
         ({"checkpoint": "{folder}/state", "input": "{folder}"}, "--checkpoint .* is in the folder of --input g"),
@@ -226,7 +226,9 @@ def test_a_first_file_that_cannot_be_read_is_a_sentence(tmp_path, name, content)
 
     (tmp_path / name).write_bytes(content)
     table = Schema.of({"r": {"a": "int64"}})["r"]
-    with pytest.raises(SourceError, match=rf"{name}( is no Parquet file| cannot be read|: it is text in UTF-16)"):
+    with pytest.raises(
+        SourceError, match=rf"{name}( is not a readable Parquet file| cannot be read|: it is text in UTF-16)"
+    ):
         changes(None, Input("r", tmp_path, name.split(".")[1]), table, None, streaming=True)
 
 

@@ -116,7 +116,7 @@ def test_views_call_functions_that_a_file_of_the_project_registers(shop: Shop, m
     check("called", twice.replace("2 *", "3 *"))
     shop.define("functions.py", CALLED.replace("{factor}", "2"))
     monkeypatch.setattr(user, "_KNOWN", {})  # as in another process
-    with pytest.raises(CrownError, match=r"is not the one that the state was made with.*A full refresh"):
+    with pytest.raises(CrownError, match=r"differs from the one with which the state was created.*A full refresh"):
         shop.pipeline().run()
     shop.pipeline().full_refresh()
     check("called", twice)

@@ -72,7 +72,7 @@ def _check_keys(type_: str, name: str, supported: Sequence[str], hint: str) -> N
     if found is None:
         return
     if found.kind == MAP and found.types[0] not in supported:
-        raise PlanError(f"{name}: the keys of {type_} are no texts", hint=hint)
+        raise PlanError(f"{name}: the keys of {type_} are not texts", hint=hint)
     for part in found.types:
         _check_keys(part, name, supported, hint)
 

@@ -127,7 +127,9 @@ def _spelled(text: str, span: str) -> Interval:
         return Interval(micros=lit(int(f"{sign}1") * micros, "int64"))
     words = _WORDS.findall(text) if not span else []
     if not words or _WORDS.sub("", text).strip():
-        raise PlanError(f"{text!r} is no INTERVAL {span}".rstrip(), hint="write INTERVAL '1' DAY, or '1 day 2 hours'")
+        raise PlanError(
+            f"{text!r} is not an INTERVAL {span}".rstrip(), hint="write INTERVAL '1' DAY, or '1 day 2 hours'"
+        )
     parts_of = [_of(number, unit) for number, unit in words]
     return sum(parts_of[1:], parts_of[0])
 
