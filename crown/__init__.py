@@ -6,9 +6,9 @@
 >>> view.apply({"R": [{"a": 1, "b": 2}], "S": [{"b": 2, "c": 3}]}).to_pylist()
 [{'a': 1, 'b': 2, 'c': 3, '_weight': 1}]
 
-Everything a user needs is here: ``view``, ``load`` and ``open`` make views, ``plan`` and ``explain`` tell how a query
-is maintained, ``graph`` finds motifs in graphs that change, ``Triangle`` counts and lists triangles, ``changes`` writes
-deltas as others read them, ``errors`` has every error, and ``spark`` what runs on Spark.
+The public API: ``view``, ``load`` and ``open`` create views. ``plan`` and ``explain`` show how a query is maintained.
+``graph`` finds motifs in graphs that change. ``Triangle`` counts and lists triangles. ``changes`` converts deltas to
+the formats of other systems. ``errors`` has all errors, and ``spark`` the functions that run on Spark.
 """
 
 from __future__ import annotations
@@ -174,15 +174,15 @@ if not TYPE_CHECKING:  # a checker knows the names above, and only those
 
 
 def _of_another_module() -> ImportError | None:
-    """Returns what to say if a module of the user comes before one that this package brings; else None."""
+    """Returns the error for a module of the user that hides a module of this package, or None if there is none."""
     import sys
     from pathlib import Path
 
     for name in ("plans", "ivm_triangle", "spark_jobs"):
         found = getattr(sys.modules.get(name), "__file__", None)
         if found is not None and Path(found).parent != Path(__file__).parents[1] / name:
-            said = f"crown brings a module {name}, and {found} comes first: rename that file, or put it into a package"
-            return ImportError(said, name=name, path=found)
+            message = f"crown has a module {name}, which {found} hides: rename that file, or move it into a package"
+            return ImportError(message, name=name, path=found)
     return None
 
 

@@ -1,7 +1,8 @@
 """Converts deltas to and from other formats: Flink's RowKind, Delta's change data feed, Debezium.
 
-A delta is a Z-set: weights, no order. Given the ``key`` of the result, the rows that go and those that come with the
-same key are paired into updates; where a key has several, the first that goes is paired with the first that comes.
+A delta is a Z-set: rows with weights, without an order. With the ``key`` of the result, a deleted row and an inserted
+row with the same key are paired into an update. If a key has several rows, the first deleted row is paired with the
+first inserted row, and so on.
 
 >>> import crown
 >>> from crown import changes
@@ -37,13 +38,12 @@ ROW_KINDS = ("+I", "-D", "-U", "+U")
 CHANGE_TYPES = ("insert", "delete", "update_preimage", "update_postimage")
 MOST_ROWS = 2**31 - 1
 WEIGHTS, CDC, KINDS, DEBEZIUM, RANGES = FORMATS = ("weights", "cdc", "rowkind", "debezium", "ranges")
-"""The conventions in which deltas are written, by the names that ``emit`` takes."""
+"""The formats of deltas, by the values of ``emit``."""
 VERSION = "_commit_version"
 
 
 def unfit(emit: str, key: Sequence[str] | None, outputs: Sequence[str]) -> str | None:
-    """Returns what is wrong with a convention and a key for a result with the columns ``outputs``; None if nothing
-    is."""
+    """Returns the error of a format and a key for a result with the columns ``outputs``, or None if they are valid."""
     if emit not in FORMATS:
         return f"emit={emit!r}: give one of {', '.join(FORMATS)}"
     if key is not None and emit in (WEIGHTS, RANGES):
@@ -61,11 +61,11 @@ def unfit(emit: str, key: Sequence[str] | None, outputs: Sequence[str]) -> str |
 
 
 def emitted(delta: pa.RecordBatch | pa.Table, emit: str, key: Sequence[str] | None, version: int) -> pa.Table:
-    """Returns the delta of batch ``version`` in a convention that ``unfit`` has let pass.
+    """Returns the delta of batch ``version`` in a format that ``unfit`` has accepted.
 
-    ``"cdc"`` is ``as_cdf``, ``"rowkind"`` ``as_rowkind``, both with ``_commit_version``; ``"debezium"`` is
-    ``as_debezium`` with the version in ``source.batch``; ``"weights"`` is the delta itself, ``"ranges"`` is one of
-    ranges with ``_commit_version``.
+    ``"cdc"``: ``as_cdf`` with ``_commit_version``. ``"rowkind"``: ``as_rowkind`` with ``_commit_version``.
+    ``"debezium"``: ``as_debezium`` with the version in ``source.batch``. ``"weights"``: the delta itself.
+    ``"ranges"``: a delta in ranges with ``_commit_version``.
     """
     if emit == WEIGHTS:
         return pa.Table.from_batches([delta]) if isinstance(delta, pa.RecordBatch) else delta
@@ -84,19 +84,19 @@ def emitted(delta: pa.RecordBatch | pa.Table, emit: str, key: Sequence[str] | No
 def as_rowkind(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None) -> pa.Table:
     """Returns a delta as Flink's changelog: its columns without the weight, and ``_row_kind`` (``+I -U +U -D``).
 
-    ``delta``: what ``View.apply`` returns. ``key``: columns of it by which updates are paired; without them there are
-    inserts and deletes only. A row of weight ±n is there n times. Of a key, deletes come before inserts, and the two
-    rows of an update stand together. Raises ``ChangeError``. O(n log n) in the rows given back.
+    ``delta``: a result of ``View.apply``. ``key``: its columns by which updates are paired. Without a key there are
+    only inserts and deletes. A row of weight ±n occurs n times. The deletes of a key precede its inserts, and the two
+    rows of an update are adjacent. Raises ``ChangeError``. O(n log n) in the returned rows.
     """
     rows, kinds = _paired(delta, key)
     return _with(rows, ROW_KIND, _words(kinds, ROW_KINDS))
 
 
 def as_cdf(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None, version: int | None = None) -> pa.Table:
-    """Returns a delta as a change data feed of Spark and Delta, with ``_change_type`` in the place of the weight.
+    """Returns a delta as a change data feed of Spark and Delta, with ``_change_type`` instead of the weight.
 
-    The types are insert, delete, update_preimage and update_postimage. ``version``: the value of a column
-    ``_commit_version`` (int64); None leaves it out. The rest is as in ``as_rowkind``.
+    The types are insert, delete, update_preimage and update_postimage. ``version``: the value of the column
+    ``_commit_version`` (int64). None omits the column. Otherwise like ``as_rowkind``.
     """
     rows, kinds = _paired(delta, key)
     rows = _with(rows, CHANGE_TYPE, _words(kinds, CHANGE_TYPES))
@@ -109,7 +109,7 @@ def as_cdf(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None, v
 def as_debezium(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None) -> pa.Table:
     """Returns a delta as Debezium's envelopes: ``before`` and ``after`` (structs or NULL), and ``op`` (c, u, d).
 
-    The rest is as in ``as_rowkind``; the two rows of an update are one envelope.
+    The two rows of an update are one envelope. Otherwise like ``as_rowkind``.
     """
     rows, kinds = _paired(delta, key)
     leads = np.flatnonzero(kinds != AFTER)
@@ -121,27 +121,29 @@ def as_debezium(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = No
 
 
 def from_debezium(envelopes: Iterable[Mapping[str, Any] | None]) -> Envelopes:
-    """Returns Debezium's envelopes (as dicts) as the changes of a table, for ``View.apply``.
+    """Returns Debezium's envelopes (dicts) as the changes of a table, for ``View.apply``.
 
-    ``c`` and ``r`` insert the row ``after``, ``d`` deletes the row ``before``, ``u`` does both. Tombstones (None, or
-    nothing but NULL) and messages (``m``) say nothing and are left out; so is a ``payload`` around them. Raises
-    ``ChangeError`` for any other ``op``; ``apply`` does where a row is missing: an update without the row before it
-    cannot be taken back. Of a table with upserts ``u`` inserts the row after alone, and ``d`` needs no more than the
-    key. Envelopes that are delivered twice count once there, and twice for a table without a key; a table with a key
-    that is neither updated by it nor enforced refuses envelopes.
+    ``c`` and ``r`` insert the row ``after``, ``d`` deletes the row ``before``, and ``u`` does both. Tombstones (None,
+    or only NULLs) and messages (``m``) are ignored. Envelopes inside ``payload`` are also accepted. Raises
+    ``ChangeError`` for any other ``op``. ``apply`` raises it if a row is missing, because an update without the row
+    before it cannot be applied.
+
+    For a table with upserts, ``u`` only inserts the row ``after``, and ``d`` needs only the key; there, envelopes that
+    are delivered twice count once. For a table without a key they count twice. A table with a key that has no upserts
+    and is not enforced rejects envelopes.
     """
     return Envelopes(envelopes)
 
 
 def _with(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
-    """Returns the rows with one column more. ChangeError if they have one of that name, in whatever case."""
+    """Returns the rows with an additional column. Raises ChangeError if a column has this name, ignoring case."""
     if name in map(str.lower, rows.column_names):
         raise ChangeError(f"this adds a column {name!r}, which the delta has already: rename it in the query")
     return rows.append_column(name, column)
 
 
 def _paired(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None) -> tuple[pa.Table, np.ndarray]:
-    """Returns the rows, each as often as its weight says, without the weight, and their kinds (int64)."""
+    """Returns the rows without weights, each as often as the absolute value of its weight, and their kinds (int64)."""
     if not isinstance(delta, (pa.Table, pa.RecordBatch)):
         raise ChangeError(f"a delta is a pyarrow Table or RecordBatch, as apply returns it, not {type(delta).__name__}")
     table = pa.Table.from_batches([delta]) if isinstance(delta, pa.RecordBatch) else delta

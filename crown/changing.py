@@ -1,4 +1,4 @@
-"""The common base of views and databases: both apply batches, notify subscribers, and can be closed."""
+"""``Changeable``: the common base of views and databases. It applies batches, notifies subscribers, and closes."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from plans.time.clock import NAME, reads_clock
 
 
 class Changeable(Subscribed[Deltas]):
-    """Something that is changed by batches, and returns what each of them changed."""
+    """A view or database. A batch changes it, and returns the deltas."""
 
     def __init__(self, quiet: bool) -> None:
         self._audience = Audience()
         self._closed = False
-        self._quiet = quiet  # about deletes that find no row: it was said, or is what the user has chosen
+        self._quiet = quiet  # about deletes of absent rows: the warning was issued, or the user has chosen on_missing
 
     def _warn_of_absent(self, relations: Sequence[str]) -> None:
-        """Warns, once, that deletes found no row in these relations."""
+        """Warns once that rows to delete were absent from these relations."""
         if relations and not self._quiet:
             warnings.warn(
                 f"a delete found no row of {', '.join(relations)}: it changes nothing, and is counted in "
-                "stats()['missing_deletes']. A delete names all values of a row as they were inserted; "
-                'on_missing="raise" refuses others, and on_missing="ignore" leaves this warning out',
+                "stats()['missing_deletes']. A delete must have all values of the inserted row; "
+                'on_missing="raise" rejects such deletes, and on_missing="ignore" turns this warning off',
                 DataWarning,
                 stacklevel=levels_to_caller(),
             )
@@ -42,16 +42,16 @@ class Changeable(Subscribed[Deltas]):
 
     @abstractmethod
     def _maintained(self) -> Program:
-        """Returns what is maintained, with the tables that it reads."""
+        """Returns the maintained program, with the tables that it reads."""
 
     @abstractmethod
     def apply(self, changes: Mapping[str, Any]) -> Deltas:
-        """Applies a batch of changes, and returns what it changed."""
+        """Applies a batch of changes and returns the deltas."""
 
     def insert(self, relation: str, rows: Any) -> Deltas:
-        """Inserts rows into one relation, and returns what that changed.
+        """Inserts rows into one relation and returns the deltas.
 
-        ``rows``: as for ``apply``, without weights or change codes. Raises what ``apply`` raises.
+        ``rows``: as for ``apply``, without weights or change codes. Raises the errors of ``apply``.
 
         >>> import crown
         >>> view = crown.view("SELECT a FROM r WHERE a > 1", {"r": {"a": "int64"}})
@@ -61,10 +61,10 @@ class Changeable(Subscribed[Deltas]):
         return self._apply_all(self._relation(relation), relation, rows, all_inserted)
 
     def delete(self, relation: str, rows: Any) -> Deltas:
-        """Deletes rows from one relation, one copy of each, and returns what that changed.
+        """Deletes one copy of each of the rows from one relation and returns the deltas.
 
-        ``rows``: whole rows, as for ``apply``, without weights or change codes; of a relation with upserts only their
-        key is needed. Raises what ``apply`` raises.
+        ``rows``: complete rows, as for ``apply``, without weights or change codes. For a relation with upserts the keys
+        are enough. Raises the errors of ``apply``.
 
         >>> import crown
         >>> view = crown.view("SELECT a FROM r", {"r": {"a": "int64"}}, tables={"r": [(1,), (2,)]})
@@ -74,11 +74,10 @@ class Changeable(Subscribed[Deltas]):
         return self._apply_all(self._relation(relation), relation, rows, all_deleted)
 
     def upsert(self, relation: str, rows: Any) -> Deltas:
-        """Replaces the rows that have the keys of these, or inserts them where there are none; returns what that
-        changed.
+        """Inserts rows, replaces existing rows with the same keys, and returns the deltas.
 
-        ``rows``: as for ``insert``. ChangeError if the relation is not declared with upserts; else raises what
-        ``apply`` raises.
+        ``rows``: as for ``insert``. Raises ChangeError if the relation is not declared with upserts, and the errors of
+        ``apply``.
 
         >>> import crown
         >>> prices = {"columns": {"id": "int64", "price": "int64"}, "key": ["id"], "upserts": True}
@@ -95,11 +94,11 @@ class Changeable(Subscribed[Deltas]):
         return self._apply_all(table, relation, rows, all_inserted)
 
     def advance(self, relation: str, to: Any) -> Deltas:
-        """Moves the watermark of a relation with a window by event time, and returns what that changed.
+        """Advances the watermark of a relation with a window by event time and returns the deltas.
 
-        ``to``: a value of its event time; no row before it is expected any more. The watermark never goes back: to an
-        earlier time nothing happens. It is a batch without rows: taken back, logged and counted like others. Raises
-        ChangeError for a relation without such a window. Cost: that of the deletes of the rows that expire.
+        ``to``: the new watermark, a value of the event time. Rows before it are late. An earlier value than the current
+        watermark has no effect. The call is a batch without rows, which is undone, logged and counted like other
+        batches. Raises ChangeError for a relation without such a window. Cost: that of deleting the expired rows.
 
         >>> import crown
         >>> window = {"r": crown.ttl("at", 10)}
@@ -111,11 +110,11 @@ class Changeable(Subscribed[Deltas]):
         return self.apply(advance(self._maintained(), relation, to))
 
     def tick(self, now: datetime | None = None) -> Deltas:
-        """Moves the clock of a query that reads it (``NOW()``, ``CURRENT_DATE``), and returns what that changed.
+        """Advances the clock of a query that reads it (``NOW()``, ``CURRENT_DATE``) and returns the deltas.
 
-        ``now``: the time, by default that of the machine. Every batch moves the clock, too: to what it says under
-        ``now()``, or else to the machine's time. The clock never goes back: to an earlier time nothing happens. Raises
-        ChangeError if nothing reads the clock. Cost: O(log n) and O(1) per row whose time has come or ended.
+        ``now``: the new time, by default that of the machine. Every batch also advances the clock, to its value of
+        ``now()`` or to the time of the machine. An earlier time than the current one has no effect. Raises ChangeError
+        if no query reads the clock. Cost: O(log n), and O(1) per row that enters or leaves the result.
 
         >>> import crown
         >>> from datetime import datetime, UTC
@@ -136,9 +135,9 @@ class Changeable(Subscribed[Deltas]):
         """Returns sizes and counters."""
 
     def metrics(self, name: str = "crown") -> str:
-        """Returns the numbers of ``stats`` that a monitor watches, in Prometheus' text format.
+        """Returns the metrics of ``stats`` in Prometheus' text format, to be served under ``/metrics``.
 
-        ``name``: the value of the label ``view``. Serve it under ``/metrics``.
+        ``name``: the value of the label ``view``.
 
         >>> import crown
         >>> view = crown.view("SELECT a FROM r", {"r": {"a": "int64"}}, tables={"r": [(1,), (2,)]})
@@ -150,7 +149,7 @@ class Changeable(Subscribed[Deltas]):
         return "".join(f"{line}\n" for line in of_stats(self.stats(), name))
 
     def close(self) -> None:
-        """Ends all subscriptions and ``changes``. Results can still be read; changes are refused."""
+        """Ends all subscriptions and ``changes``. Results can still be read, but changes are rejected."""
         self._closed = True
         self._audience.end()
 
@@ -161,23 +160,25 @@ class Changeable(Subscribed[Deltas]):
         self.close()
 
     def _relation(self, name: str) -> Table | None:
-        """Returns a relation by its name, in any case; None if there is none: ``apply`` raises the error."""
+        """Returns a relation by its name, ignoring case. Returns None if it does not exist; ``apply`` raises the
+        error."""
         if not isinstance(name, str):
             raise ChangeError(f"the name of a relation is a text, not {name!r:.100}")
         return next((table for table in self._maintained().tables if table.name.lower() == name.lower()), None)
 
     def _apply_all(self, table: Table | None, relation: str, rows: Any, sign: Callable[[Table, Any], Any]) -> Deltas:
-        """Applies rows with a sign. Rows of a relation that is not read are left to ``apply``, as they are."""
+        """Applies rows with a sign. Rows of an unknown relation are passed to ``apply`` unchanged."""
         return self.apply({relation: rows if table is None else sign(table, rows)})
 
     def _changeable(self) -> None:
-        """Raises CrownError if it is closed or a follower has no room, ConcurrentChangeError while they are called."""
+        """Raises CrownError if the view is closed or the queue of a follower is full, and ConcurrentChangeError while
+        followers are called."""
         if self._closed:
-            raise CrownError("it is closed and takes no more changes; make, load or open it again")
+            raise CrownError("the view or database is closed and rejects changes; create, load or open it again")
         self._audience.demand_room()
 
     def _told(self, deltas: Deltas) -> Deltas:
-        """Returns the deltas, when all followers have had them."""
+        """Passes the deltas to all followers, then returns them."""
         if self._audience.followers:
             self._audience.tell(deltas)
         return deltas

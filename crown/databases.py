@@ -1,4 +1,4 @@
-"""``Database``: tables and named views over them and over one another, kept up to date together."""
+"""``Database``: maintains tables and named views, which read the tables or other views."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from plans.time.clock import CLOCK
 class Database(
     Changeable[dict[str, pa.Table]], NotCopyable, instead="save(path) and crown.load_database(path) make a second one"
 ):
-    """Tables and named views. Made by ``crown.database`` and ``crown.load_database``; not thread-safe.
+    """Tables and named views. Created by ``crown.database`` and ``crown.load_database``. Not thread-safe.
 
-    A view may read tables and views that were registered before it. A batch changes all of them, or none. What several
-    views have in common is one stage, which is applied once.
+    A view can read tables and views that were registered before it. A batch changes all views or none. A stage that
+    several views have in common is stored and applied once.
 
     >>> import crown
     >>> db = crown.database({"orders": {"shop": "string", "amount": "int64"}})
@@ -107,12 +107,11 @@ class Database(
 
         ``query``: SQL, Datalog, a motif, or a relation of ``plans.queries.algebra`` over ``schema``.
 
-        If there are data already the view is filled from the tables, whose rows are kept whole for that; the views that
-        it reads are filled already. ``rates`` and ``dialect`` are those of ``plans.plan``. Cost: O(stages), and what
-        the rows that it reads cost the new ones.
+        If the tables have rows, the view is filled from them. ``rates`` and ``dialect`` are those of ``plans.plan``.
+        Cost: O(stages), and that of applying the existing rows to the new stages.
 
-        Raises PlanError for a name that is taken and a query that cannot be maintained, ChangeError for data that it
-        cannot take, MemoryBudgetError; the database is as before then.
+        Raises PlanError if the name is taken or the query cannot be maintained, ChangeError if rows do not fit the
+        query, and MemoryBudgetError. After an error the database is unchanged.
         """
         self._switch(named.added(self.program, name, query, rates=rates, dialect=dialect))
         return self[name]
@@ -125,10 +124,10 @@ class Database(
         self._switch(named.dropped(self.program, name), [name])
 
     def create_table(self, name: str, columns: Any) -> None:
-        """Adds an empty table. ``columns``: as a schema has them for one table.
+        """Adds an empty table. ``columns``: the columns of the table, as in a schema.
 
         Raises PlanError for a name that is taken, and for invalid columns. Cost: all views are filled again from the
-        rows of their tables; counters of ``stats`` are reset.
+        rows of their tables. The counters of ``stats`` are reset.
         """
         if not isinstance(name, str):
             raise PlanError(f"the name of a table is a text, not {name!r:.100}")
@@ -136,9 +135,9 @@ class Database(
         self._switch(named.with_table(self.program, table))
 
     def drop_table(self, name: str) -> None:
-        """Drops a table and its rows. PlanError if there is none such, if a view reads it, or if it is the last one.
+        """Drops a table and its rows. Cost: as for ``create_table``.
 
-        Cost: as for ``create_table``.
+        Raises PlanError if the table does not exist, if a view reads it, or if it is the last one.
         """
         if not isinstance(name, str):
             raise PlanError(f"the name of a table is a text, not {name!r:.100}")
@@ -151,13 +150,15 @@ class Database(
         drop: Iterable[str] = (),
         tables: Any = None,
     ) -> None:
-        """Drops the views ``drop`` in their order, then registers ``views`` in theirs, in one step.
+        """Drops the views ``drop``, then registers ``views``, in one step and in the order of both.
 
-        It costs what one ``view`` or ``drop`` costs, and what the rows that they read cost the new stages. A
-        query may be a function: it is called with ``schema`` as it is then, and returns a relation. ``tables``: the
-        schema of all tables after the call. An existing table with the same columns keeps its rows, all other tables
-        are empty, and all views are filled again. Raises the errors of ``view`` and ``drop``, and PlanError if a view
-        that stays reads a table that is removed. After an error the database is unchanged.
+        A query can be a function: it is called with the ``schema`` of that moment and returns a relation. ``tables``:
+        the schema of all tables after the call. An existing table with the same columns keeps its rows, all other
+        tables are empty, and all views are filled again. Cost: that of one ``view`` or ``drop``, and of applying the
+        existing rows to the new stages.
+
+        Raises the errors of ``view`` and ``drop``, and PlanError if a remaining view reads a table that is removed.
+        After an error the database is unchanged.
         """
         if not isinstance(views, Mapping) or not isinstance(drop, Iterable) or isinstance(drop, str):
             raise CrownError("define takes a dict from names to queries, and drop= a list of names")
@@ -186,21 +187,22 @@ class Database(
             self._engine = changed()
 
     def fork(self, *, check: Callable[[], None] | None = None) -> Database:
-        """Returns the tables and views as they are now, as a database in memory that goes its own way, also in another
-        thread. O(state): memory is copied, and no row is applied.
+        """Returns a copy of the tables and views as an independent database in memory, which another thread may use.
+        O(state): memory is copied, and no row is applied.
 
-        ``check`` is called now and then while the fork takes a batch or fills a view. What it raises stops that; the
-        fork is as before then.
+        ``check`` is called repeatedly while the fork applies a batch or fills a view. If it raises an error, that
+        operation is undone.
         """
         self._changeable()
         engine = self._engine.copied(self._memory_budget, check)
         return Database(engine, self._memory_budget, None, self._engine.batches)
 
     def adopt(self, fork: Database) -> None:
-        """Goes on with the views of a fork, to which the same batches were applied: views that were registered there
-        meanwhile are here in one step, without being filled. O(1); the fork cannot be used any more.
+        """Replaces the views by those of a fork to which the same batches were applied. So views that were registered
+        in the fork are added in one step, without filling them here. O(1). The fork cannot be used afterwards.
 
-        Raises CrownError if the fork is no database, has other tables, lacks a view, or has had more or fewer batches.
+        Raises CrownError if ``fork`` is not a database, if its tables differ, if a view is missing, or if another
+        number of batches was applied to it.
 
         >>> import crown
         >>> db = crown.database({"r": {"a": "int64"}})
@@ -215,21 +217,21 @@ class Database(
         """
         self._changeable()
         if not isinstance(fork, Database):
-            raise CrownError(f"adopt takes a database that fork() has made, not {fork!r:.100}")
+            raise CrownError(f"adopt takes a database that fork() has returned, not {fork!r:.100}")
         fork._changeable()
         engine = fork._engine
         if fork.tables != self.tables or not set(self.views) <= set(fork.views):
             raise CrownError("this is not a fork of the database: its tables differ, or a view is missing")
         if engine.batches != self._engine.batches:
             raise CrownError(
-                f"the fork has had {engine.batches} batches and the database {self._engine.batches}: apply the same "
-                "ones to both"
+                f"{engine.batches} batches were applied to the fork, and {self._engine.batches} to the database: apply "
+                "the same batches to both"
             )
         self._change(lambda: engine)
         fork.close()
 
     def __getitem__(self, name: str) -> DatabaseView:
-        """Returns a view by its name, in any case. PlanError if there is none such."""
+        """Returns a view by its name. Case is ignored. Raises PlanError if there is no such view."""
         return DatabaseView(self, named.result_of(self.program, name).name)
 
     def __iter__(self) -> Iterator[str]:
@@ -242,9 +244,10 @@ class Database(
         return len(self.views)
 
     def table(self, name: str) -> pa.Table:
-        """Returns the rows of a table as they are now, with the number of copies of each as ``_weight``. O(table).
+        """Returns the current rows of a table, with the number of copies of each row as ``_weight``. O(table).
 
-        PlanError if there is no such table, or it has a window by arrival, which does not say when its rows came.
+        Raises PlanError if there is no such table, or if it has a window of the last rows, which does not store their
+        order of arrival.
         """
         known = [table.name.lower() for table in self.tables]
         if not isinstance(name, str) or name.lower() not in known:
@@ -264,17 +267,17 @@ class Database(
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Mapping[str, Any]) -> dict[str, pa.Table]:
-        """Applies one batch of changes of tables to all views, and returns the exact change of each view by its name.
+        """Applies one batch of changes of tables to all views, and returns the exact change of each view by name.
 
-        ``changes`` as for ``View.apply``: table -> rows with ``_weight``. The batch is a transaction: whatever is
-        refused or fails, every table and view is as before. Tables that no view reads are kept, too.
+        ``changes``: a mapping from table to rows with ``_weight``, as for ``View.apply``. The batch is a transaction:
+        after an error every table and view is as it was before the batch. Tables that no view reads are also stored.
 
-        Raises what ``View.apply`` raises. Cost: each stage once, O(changes + deltas of all stages).
+        Raises the errors of ``View.apply``. Cost: each stage once, O(changes + deltas of all stages).
         """
         return self._told(self._run(changes, True))
 
     def update(self, changes: Mapping[str, Any]) -> None:
-        """Applies a batch of changes without asking for deltas."""
+        """Applies a batch of changes without computing deltas."""
         if self._audience.followers:
             self.apply(changes)
         else:
@@ -304,11 +307,11 @@ class Database(
     # ------------------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes tables, views and state to one file (replaced atomically). O(state)."""
+        """Writes tables, views and state to one file, which is replaced atomically. O(state)."""
         self._engine.save(path, self._kept())
 
     def _kept(self) -> dict[str, Any]:
-        """Returns what is saved beside the state."""
+        """Returns the data that is saved with the state."""
         quarantine = None if self._quarantine_dir is None else str(self._quarantine_dir)
         return {"batches": self._engine.batches, "quarantine": quarantine}
 
@@ -321,11 +324,12 @@ class Database(
         return {**self._engine.stats(), "batches": self._engine.batches, "quarantined": self._quarantined}
 
     def compact(self) -> int:
-        """Frees dictionary entries of values that are gone. Returns how many. It runs by itself as needed."""
+        """Frees dictionary entries of values that no row has any more. Returns their number. It runs automatically when
+        necessary."""
         return self._engine.compact()
 
     def check_invariants(self) -> None:
-        """Recomputes what can be recomputed and compares (slow; for tests). Raises AssertionError."""
+        """Recomputes and compares the internal views. Slow, for tests. Raises AssertionError."""
         self._engine.check_invariants()
 
     def _result(self, name: str) -> ResultOf:
@@ -339,7 +343,8 @@ class Database(
 
 
 class DatabaseView(Readable, Subscribed[pa.Table]):
-    """A view of a database, by its ``name``. Made by ``Database.view`` and ``db[name]``; the database takes changes.
+    """A view of a database, with its ``name``. Returned by ``Database.view`` and ``db[name]``. Changes are applied to
+    the database.
 
     >>> import crown
     >>> db = crown.database({"r": {"a": "int64"}})
@@ -378,7 +383,7 @@ def _of_view(name: str, deltas: dict[str, pa.Table]) -> pa.Table | None:
 def load_database(path: str | os.PathLike[str], *, memory_budget: Size | None = None) -> Database:
     """Returns the database that ``Database.save`` wrote. O(state).
 
-    Raises SnapshotError for a foreign or damaged file.
+    Raises SnapshotError for a file that is damaged or not a snapshot.
     """
     budget = Resources(memory_budget=memory_budget).budget
     engine, extra = snapshot.load_several(path, budget)

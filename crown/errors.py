@@ -1,4 +1,4 @@
-"""Every error that crown raises, and the engine's own. Each message says what was found, where, and what to do."""
+"""The errors and warnings of crown. Each message says what happened, where, and what to do."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ __all__ = [
 
 
 class ChangeError(CrownError):
-    """The changes handed to ``apply`` do not have the shape that the view expects (unknown relation, no such type)."""
+    """The changes passed to ``apply`` do not match the view, for example because of an unknown relation or a wrong
+    type."""
 
 
 class BadRowError(ChangeError):
-    """A row of a change batch cannot be taken; nothing of its batch has been applied.
+    """A row of a batch is invalid. The batch was not applied.
 
     Attributes: ``relation`` (name), ``row`` (0-based position in the batch of that relation), ``reason``.
     """
@@ -52,34 +53,34 @@ class BadRowError(ChangeError):
 
 
 class LateRowError(BadRowError):
-    """A window with ``late="raise"``: a row came after its time was over; nothing of its batch has been applied."""
+    """A row arrived late for a window with ``late="raise"``. The batch was not applied."""
 
 
 class DuplicateKeyError(BadRowError):
-    """An enforced key: the batch would leave two rows with it; nothing of the batch has been applied."""
+    """Two rows would have the same enforced key after the batch. The batch was not applied."""
 
 
 class MissingDeleteError(ChangeError):
-    """``on_missing="raise"``: a delete found fewer copies than it removes; nothing of its batch has been applied."""
+    """A delete removes more copies of a row than exist, with ``on_missing="raise"``. The batch was not applied."""
 
 
 class SeveralRowsError(ChangeError):
-    """A subquery that is used as a value would have two rows; nothing of the batch has been applied."""
+    """A subquery that is used as a value would have two rows. The batch was not applied."""
 
 
 class MemoryBudgetError(CrownError):
-    """The state would outgrow its memory budget or its address range."""
+    """The state would exceed its memory budget or its address range. The batch was not applied."""
 
 
 class UnusableStateError(CrownError):
-    """A batch was stopped half-way and could not be taken back: the state is neither before nor after it.
+    """A batch was interrupted and could not be undone, so the state is invalid.
 
-    Nothing is read from it or written to it any more. ``crown.load`` the last snapshot, or start anew.
+    All later calls raise this error. Load the last snapshot with ``crown.load``, or create a new view.
     """
 
 
 class SnapshotError(CrownError):
-    """A snapshot or state file is foreign, damaged, or belongs to another query."""
+    """A snapshot or state file is damaged, belongs to another query, or is a file of another kind."""
 
 
 class ConcurrentChangeError(CrownError):
@@ -87,49 +88,50 @@ class ConcurrentChangeError(CrownError):
 
 
 class SlowReaderError(CrownError):
-    """A reader of ``changes()`` has no room for another delta: the batch was refused, or the reader lost it."""
+    """The queue of a reader of ``changes()`` is full: the batch was rejected, or the reader has missed its deltas."""
 
 
 class LockedStateError(CrownError):
-    """The folder of a durable view is open already, in this process or another one."""
+    """The folder of a durable view is already open, in this process or another one."""
 
 
 class QueryChangedError(SnapshotError):
-    """The folder of a durable view holds the state of another query, or of one that was made with other options."""
+    """The folder of a durable view has the state of another query, or was created with other options."""
 
 
 class DamagedStateError(SnapshotError):
-    """Files of a durable view are damaged or gone, and batches that were applied cannot be read from them."""
+    """Files of a durable view are damaged or missing, so that applied batches cannot be read."""
 
 
 class NotDurableError(CrownError):
-    """A batch could not be written down, or the view was closed; the batch was not applied."""
+    """A batch could not be written to the log, or the view was closed. The batch was not applied."""
 
 
 class AmplifiedWarning(UserWarning):
-    """A change of a batch gave more deltas than ``View.amplified_beyond``; the message names the key.
+    """A change of a batch has more deltas than ``View.amplified_beyond``. The message names the key.
 
-    It is issued before the batch stands: where warnings are errors, the batch is refused, and the view is as it was.
+    It is issued before the batch is committed. If warnings are errors, the batch is rejected and the view does not
+    change.
     """
 
 
 class DataWarning(UserWarning):
-    """Changes are read in a way that may not be meant; each view says so once.
+    """Changes are read in a way that may not be intended. Each view issues it once.
 
-    It is issued before the batch is applied: where warnings are errors, the batch is refused.
+    It is issued before the batch is applied. If warnings are errors, the batch is rejected.
     """
 
 
 class RecoveryWarning(UserWarning):
-    """A durable view was brought back, but not from everything that was there; what was left out is said."""
+    """A durable view was recovered without some of its files or batches. The message names them."""
 
 
 class ProjectError(CrownError):
-    """A pipeline project cannot be used: its specification, its definitions or its sources."""
+    """The specification, the definitions or the sources of a pipeline project are invalid."""
 
 
 class MissingPackageError(CrownError, ImportError):
-    """What was asked for needs a package that is not installed; the message has the command that installs it."""
+    """A function needs a package that is not installed. The message has the command that installs it."""
 
 
 _EXTRAS = {
@@ -143,12 +145,13 @@ _EXTRAS = {
     "graphframes": ("graphframes",),
     "bench": ("duckdb", "tqdm", "matplotlib", "tpchgen_cli"),
 }
-"""Packages of the optional parts, by the extra that brings them."""
+"""The packages of each optional part, by the name of its extra."""
 
 
 @contextmanager
 def needs(what: str) -> Iterator[None]:
-    """Turns the failing import of a package, inside the block, into MissingPackageError; ``what`` needs it."""
+    """Replaces the error of a failed import inside the block by a MissingPackageError, which names ``what`` needs the
+    package."""
     try:
         yield
     except ModuleNotFoundError as error:

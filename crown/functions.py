@@ -32,16 +32,18 @@ def function(
     deterministic: bool = True,
     version: str | None = None,
 ) -> UserFunction:
-    """Lets the queries of this process call a function by a name, wherever a value may stand.
+    """Registers a scalar function, which the queries of this process can call by its name.
 
-    ``call`` takes an Arrow array per argument, of the types ``arguments``, and returns an array of as many values of
-    the type ``result``. NULLs are given to it like other values. It is called with many rows at once, also with rows
-    for which CASE takes another branch. It must return the same value for the same row whenever it is called, because
-    a deleted row must find what its insertion made: with ``deterministic=False`` crown rejects queries that call it.
+    ``call`` takes one Arrow array per argument, of the types ``arguments``, and returns an array with as many values,
+    of the type ``result``. It receives NULLs like other values. It is called for many rows at once, including rows for
+    which CASE takes another branch. It must always return the same value for the same row, because the delete of a row
+    must compute the value that its insertion has computed. With ``deterministic=False`` crown rejects queries that call
+    the function.
 
-    If it raises an error, or returns something else, the batch is rejected with a FunctionError that names the
-    function and its arguments. A state knows the function that it was made with by a fingerprint of its code and of the
-    values that this reads. ``version`` takes the place of both: give another one where results change.
+    If ``call`` raises an error or returns something else, the batch is rejected with a FunctionError that names the
+    function and its arguments. A state stores a fingerprint of the function's code and of the values that the code
+    reads, and rejects another function of that name. If ``version`` is given, it replaces the fingerprint: change it
+    whenever the results change.
 
     >>> import crown, pyarrow.compute as pc
     >>> def initial(names):
@@ -68,14 +70,14 @@ def aggregate(
     result: Any,
     version: str | None = None,
 ) -> UserAggregate:
-    """Lets the queries of this process call an aggregate by a name.
+    """Registers an aggregate, which the queries of this process can call by its name.
 
-    It is a commutative group: ``lift`` takes an array per argument and returns a struct array with the numbers ``sums``
-    (names and types), one struct per row. They are added when a row is inserted and subtracted when it is deleted,
-    exactly. ``finish`` takes an array per sum, one value per group, and after them the number of rows of each group. It
-    returns the values of the aggregate. A row whose struct is NULL counts as no row. A change costs O(1), and partial
-    sums of several cells are added. An aggregate that needs all values of a group is a ``function`` of
-    ``ARRAY_AGG(x)``.
+    An aggregate is a commutative group. ``lift`` takes one array per argument and returns a struct array with the
+    numbers ``sums`` (names and types), one struct per row. These numbers are added exactly when a row is inserted, and
+    subtracted when it is deleted. ``finish`` takes one array per sum, with one value per group, and then an array with
+    the number of rows of each group. It returns the values of the aggregate. A row whose struct is NULL is not counted.
+    A change costs O(1), and partial sums of several cells are added. If an aggregate needs all values of a group, write
+    a ``function`` of ``ARRAY_AGG(x)``.
 
     >>> import crown, pyarrow as pa, pyarrow.compute as pc
     >>> _ = crown.aggregate(
@@ -111,8 +113,8 @@ def _made(
         raise PlanError(f"function {name!r} is given as {type(call).__name__}", hint="give a function of Arrow arrays")
     if version is not None and not isinstance(version, str):
         raise PlanError(f"function {name!r}: version= takes a text, not {type(version).__name__}")
-    said = version if version is not None else _told(call, 0)
-    mark = hashlib.blake2b(repr((name.upper(), part, takes, gives, said)).encode(), digest_size=16).hexdigest()
+    identity = version if version is not None else _contents(call, 0)
+    mark = hashlib.blake2b(repr((name.upper(), part, takes, gives, identity)).encode(), digest_size=16).hexdigest()
     return UserFunction(name, takes, gives, call, mark, f"{part}{name}" if part else "")
 
 
@@ -138,53 +140,61 @@ def _type(what: str, given: Any) -> str:
         raise PlanError(f"{what}: {error.message}", hint=error.hint) from None
 
 
-def _told(value: Any, depth: int) -> Any:
-    """Returns what the results of a function follow from, as far as Python tells: its code, and what that reads."""
+def _contents(value: Any, depth: int) -> Any:
+    """Returns the code of a function and the values that the code reads, as far as Python exposes them. Together they
+    determine its results."""
     if depth > _DEPTH or isinstance(value, (types.ModuleType, type)):
         return getattr(value, "__qualname__", getattr(value, "__name__", type(value).__qualname__))
     if isinstance(value, functools.partial):
-        return "partial", *(_told(one, depth + 1) for one in (value.func, *value.args, sorted(value.keywords.items())))
+        return "partial", *(
+            _contents(one, depth + 1) for one in (value.func, *value.args, sorted(value.keywords.items()))
+        )
     if isinstance(value, types.MethodType):
-        return "method", _told(value.__func__, depth + 1), _told(vars(value.__self__), depth + 1)
+        return "method", _contents(value.__func__, depth + 1), _contents(vars(value.__self__), depth + 1)
     if isinstance(value, types.FunctionType):
         code, read = value.__code__, value.__globals__
-        used = [(name, _told(read[name], depth + 1)) for name in sorted(_names(code)) if name in read]
-        held = [_told(cell.cell_contents, depth + 1) for cell in value.__closure__ or () if cell != types.CellType()]
-        given = _told((value.__defaults__, value.__kwdefaults__), depth + 1)
-        return "function", _told(code, depth), used, held, given
+        used = [(name, _contents(read[name], depth + 1)) for name in sorted(_names(code)) if name in read]
+        held = [
+            _contents(cell.cell_contents, depth + 1) for cell in value.__closure__ or () if cell != types.CellType()
+        ]
+        given = _contents((value.__defaults__, value.__kwdefaults__), depth + 1)
+        return "function", _contents(code, depth), used, held, given
     if isinstance(value, types.CodeType):
-        return value.co_code.hex(), value.co_names, [_told(one, depth) for one in value.co_consts]
+        return value.co_code.hex(), value.co_names, [_contents(one, depth) for one in value.co_consts]
     if isinstance(value, (list, tuple)):
-        return [_told(one, depth + 1) for one in value]
+        return [_contents(one, depth + 1) for one in value]
     if isinstance(value, (dict, types.MappingProxyType)):
-        return [(str(key), _told(one, depth + 1)) for key, one in sorted(value.items(), key=lambda item: str(item[0]))]
+        return [
+            (str(key), _contents(one, depth + 1)) for key, one in sorted(value.items(), key=lambda item: str(item[0]))
+        ]
     if isinstance(value, (str, bytes, int, float, complex, type(None))):
         return repr(value)
     if isinstance(value, (set, frozenset)):
-        return sorted(repr(_told(one, depth + 1)) for one in value)
+        return sorted(repr(_contents(one, depth + 1)) for one in value)
     if hasattr(value, "__wrapped__"):
-        return _told(value.__wrapped__, depth + 1)
-    return f"{type(value).__module__}.{type(value).__qualname__}", _told_of_object(value, depth)
+        return _contents(value.__wrapped__, depth + 1)
+    return f"{type(value).__module__}.{type(value).__qualname__}", _contents_of_object(value, depth)
 
 
-def _told_of_object(value: Any, depth: int) -> Any:
-    """Returns what an object of a class holds: of a value all of it, of others their attributes, and how they are
-    called. Those of Python's library (a logger, a lock) hold what changes at any time: of them nothing."""
+def _contents_of_object(value: Any, depth: int) -> Any:
+    """Returns the contents of an object: a digest of a value, or the attributes and the code of ``__call__`` of another
+    object. Objects of the standard library, such as a logger or a lock, can change at any time, so only their name is
+    used."""
     origin = type(value).__module__.partition(".")[0]
     if origin in _VALUES:
         try:
             return hashlib.blake2b(pickle.dumps(value, 4), digest_size=16).hexdigest()
-        except Exception:  # whatever an object of a library raises where it cannot be written
+        except Exception:  # objects of libraries raise various errors if they cannot be pickled
             return getattr(value, "__qualname__", "")
     if origin in sys.stdlib_module_names:
         return getattr(value, "__qualname__", "")
     called = type(value).__call__ if callable(value) else None
-    return _told(called, depth + 1), _told(getattr(value, "__dict__", None), depth + 1)
+    return _contents(called, depth + 1), _contents(getattr(value, "__dict__", None), depth + 1)
 
 
 _DEPTH = 6
 _VALUES = ("builtins", "datetime", "decimal", "fractions", "numpy", "pandas", "polars", "pyarrow", "re", "uuid")
-"""Modules whose objects are values: two that are written alike are the same."""
+"""Modules whose objects are values: two objects with the same pickle are equal."""
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -1,4 +1,4 @@
-"""``crown.database``: makes a database of tables, or opens that of a project."""
+"""``crown.database``: creates a database of tables, or opens the database of a project."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ def database(schema: Any, **options: Unpack[DatabaseOptions]) -> Database: ...
 
 
 def database(schema: Any, **options: Unpack[DatabaseOptions]) -> Database:
-    """Returns a database of the tables of ``schema``, without views; or that of a pipeline project, by its folder.
+    """Returns a database with the tables of ``schema`` and without views, or the database of a pipeline project.
 
-    ``schema``: table -> {column: type}, as for ``crown.view``. The rows of all tables are kept whole, once per distinct
-    row, so that views can come later. ``options``, for tables and all views together: ``memory_budget``,
-    ``on_missing``, ``on_bad_row``, ``quarantine`` and ``windows``, as for ``crown.view``; rows that are kept cannot be
-    taken on trust.
+    ``schema``: a mapping from table to ``{column: type}``, as for ``crown.view``. All columns of all tables are stored,
+    once per distinct row, so that views can be added later. ``options``, for all tables and views together:
+    ``memory_budget``, ``on_missing``, ``on_bad_row``, ``quarantine`` and ``windows``, as for ``crown.view``, except
+    ``on_missing="trust"``.
 
     >>> import crown
     >>> crown.database({"r": {"a": "int64"}})
     <crown.Database of 1 tables and the views (none)>
 
-    The path of a folder with ``spark-pipeline.yml`` opens the project in it: its views are registered, ``run()`` reads
-    what has changed in its sources, and the state is in the project's storage. ``memory_budget`` is its only option.
+    If ``schema`` is the path of a folder with ``spark-pipeline.yml``, the project in it is opened: its views are
+    registered, ``run()`` reads the changes of its sources, and the state is in the project's storage. The only option
+    is ``memory_budget``.
     """
     if isinstance(schema, (str, os.PathLike)):
         return _of_project(schema, options)
@@ -55,9 +56,9 @@ def database(schema: Any, **options: Unpack[DatabaseOptions]) -> Database:
 
 def _of_project(path: str | os.PathLike[str], options: DatabaseOptions) -> ProjectDatabase:
     """Returns the database of the project at a path."""
-    from crown.projects.database import open_project  # only a project needs it, and what reads its files
+    from crown.projects.database import open_project  # imported here because only projects need it
 
     strange = sorted(set(options) - {"memory_budget"})
     if strange:
-        raise CrownError(f"crown.database of a project takes no {strange[0]}=: its tables have the rows of its sources")
+        raise CrownError(f"crown.database of a project has no option {strange[0]}: leave it out")
     return open_project(path_of(path, "schema"), options.get("memory_budget"))

@@ -23,12 +23,12 @@ from plans.planner import check_options
 from plans.time.windows import Window
 
 Sync = str | float
-"""When a batch is put on the disk: ``"batch"``, ``"never"``, or seconds."""
+"""When a batch is written to the disk: ``"batch"``, ``"never"``, or a number of seconds."""
 
 MOST_THREADS = 1024
 _MOST_SECONDS = 1e9
 SNAPSHOT_BYTES = 4 << 20
-"""Bytes of log below which no snapshot is worth its write."""
+"""Default minimum of log bytes before a snapshot is written."""
 ON_MISSING = ("ignore", "raise", "trust")
 ON_BAD_ROW = ("fail", "quarantine")
 AnyPath = str | os.PathLike[str]
@@ -39,10 +39,10 @@ _Record = TypeVar("_Record")
 class Planning:
     """How a query is read and planned.
 
-    ``dialect`` of SQL: ``"spark"`` reads double quotes as text, ``"ansi"`` as names. ``rates``: rows per batch by
-    relation, to choose the join tree and the cut into cells; only ratios matter. ``tree``: a join tree as EXPLAIN
-    writes it, instead of the best. ``windows``: which rows of a relation are in, by its name (``crown.ttl`` and
-    others). Raises PlanError.
+    ``dialect``: the dialect of SQL. ``"spark"`` reads double quotes as text, ``"ansi"`` as names. ``rates``: a mapping
+    from relation to rows per batch, from which the join tree and the cut into cells are chosen. Only ratios matter.
+    ``tree``: a join tree in the notation of EXPLAIN, which is used instead of the best one. ``windows``: a mapping from
+    relation to a window (``crown.ttl`` and others), which decides which of its rows count. Raises PlanError.
     """
 
     dialect: str = "spark"
@@ -54,19 +54,19 @@ class Planning:
         check_options(self.rates, self.tree, self.dialect)
 
     def keywords(self) -> dict[str, Any]:
-        """Returns what ``plans.program`` takes."""
+        """Returns the keywords for ``plans.program``."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True)
 class Checks:
-    """What becomes of changes that do not fit.
+    """How absent and bad rows of changes are handled.
 
-    ``on_missing``: deletes of absent rows are counted (``"ignore"``, the default), refuse their batch (``"raise"``,
-    which looks at all columns of a row), or are taken not to be there (``"trust"``), which saves storing the rows;
-    None: the default, or what a state was made with. ``on_bad_row``: a row that does not fit refuses its batch
-    (``"fail"``), or is written with the reason to the folder ``quarantine`` (``"quarantine"``), and the others are
-    applied. Raises CrownError.
+    ``on_missing``: what a delete of an absent row does. ``"ignore"`` (the default) only counts it. ``"raise"`` rejects
+    the batch, and compares all columns of a row. ``"trust"`` assumes that there is none, so that rows need not be
+    stored. None: the option with which an existing state was created, else the default. ``on_bad_row``: what a row that
+    does not fit does. ``"fail"`` rejects the batch. ``"quarantine"`` writes the row and the reason to the folder
+    ``quarantine``, and applies the other rows. Raises CrownError.
     """
 
     on_missing: str | None = None
@@ -81,22 +81,22 @@ class Checks:
 
     @property
     def missing(self) -> str:
-        """Returns what deletes of absent rows do."""
+        """Returns how deletes of absent rows are handled."""
         return "ignore" if self.on_missing is None else self.on_missing
 
     @property
     def sets_aside(self) -> bool:
-        """Returns True if bad rows go to the quarantine."""
+        """Returns True if bad rows are quarantined."""
         return self.on_bad_row == "quarantine"
 
     def demand_rows(self) -> None:
-        """Raises CrownError if deletes are taken on trust: a database keeps its rows."""
+        """Raises CrownError for ``on_missing="trust"``, because a database stores its rows."""
         if self.missing == "trust":
-            raise CrownError('on_missing of a database must be "ignore" or "raise", not \'trust\': it keeps its rows')
+            raise CrownError('on_missing of a database must be "ignore" or "raise", not \'trust\': it stores its rows')
 
     def folder(self) -> Path | None:
-        """Returns the folder of this host to which bad rows go, which is made when the first one does; None where they
-        refuse their batch."""
+        """Returns the local folder of the quarantine, which is created for the first bad row. Returns None if a bad row
+        rejects its batch."""
         if not self.sets_aside:
             return None
         if self.quarantine is None:
@@ -109,13 +109,12 @@ class Checks:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a view may use.
+    """The threads and the memory that a view may use.
 
-    ``threads``: cut the state into that many cells by hashing output attributes, and apply batches to them in parallel
-    (if the query cannot be cut as a whole, its joins); None: one, or what a state was made with. ``memory_budget``:
-    bytes of state, or a text such as ``"512 MiB"``: a batch that would pass it is refused and undone.
-
-    Raises CrownError.
+    ``threads``: the number of cells into which the state is cut by hashing output attributes. Batches are applied to
+    the cells in parallel. If the query cannot be cut as a whole, only its joins are. None: the number with which an
+    existing state was created, else one. ``memory_budget``: the maximum of the state in bytes, or a text such as
+    ``"512 MiB"``. A batch that needs more is rejected and undone. Raises CrownError.
     """
 
     threads: int | None = None
@@ -135,15 +134,16 @@ class Resources:
 
 @dataclass(frozen=True)
 class Durability:
-    """How a view is kept in a folder.
+    """How a view is stored in a folder.
 
-    ``sync``: when a batch is put on the disk: ``"batch"``, before ``apply`` returns; a number of seconds, with the next
-    batch after that time; ``"never"``, when the system likes. All three survive the death of the process; ``"batch"``
-    that of the machine, too. ``snapshot_bytes``: write a snapshot when the log outweighs that and the last snapshot.
-    ``keep``: snapshots kept before the newest, with their log: one of them, and the newest may be damaged. ``repair``:
-    go on with what can be read of a damaged folder. ``verify`` False: a snapshot is mapped into memory, where the
-    system can, and not read, so opening costs what is in the log; damage to it is not noticed, and no program may
-    write to it while the folder is open. Raises CrownError.
+    ``sync``: when a batch is written to the disk. ``"batch"``: before ``apply`` returns. A number of seconds: with the
+    next batch after that time. ``"never"``: when the operating system chooses. All three survive a crash of the
+    process; only ``"batch"`` survives a crash of the machine. ``snapshot_bytes``: a snapshot is written when the log is
+    larger than this and than the last snapshot. ``keep``: the number of older snapshots that are kept with their log.
+    With one of them, the newest snapshot may be damaged. ``repair``: continues with the readable part of a damaged
+    folder. ``verify=False``: if possible, a snapshot is mapped into memory instead of being read, so opening costs only
+    the log. Damage to the snapshot is not detected then, and no program may write to it while the folder is open.
+    Raises CrownError.
     """
 
     sync: Sync = "batch"
@@ -190,7 +190,7 @@ class ViewOptions(PlanningOptions, CheckOptions, total=False):
 
 
 class DatabaseOptions(CheckOptions, total=False):
-    """The keywords of a database: what holds for all of its views."""
+    """The keywords of a database, which apply to all of its views."""
 
     memory_budget: Size | None
     windows: Mapping[str, Window] | None
@@ -216,7 +216,8 @@ class DurableDatabaseOptions(DatabaseOptions, DurabilityOptions, total=False):
 
 @dataclass(frozen=True)
 class Keywords:
-    """What a ``function`` was given, whose keywords a typed dictionary ``kind`` names; CrownError for any other."""
+    """The keywords of a call of ``function``. The typed dictionary ``kind`` lists the allowed ones. Raises CrownError
+    for any other."""
 
     function: str
     kind: type
@@ -231,14 +232,14 @@ class Keywords:
                 raise CrownError(f"{self.function} has no option {name!r}; {hint}")
 
     def of(self, record: Callable[..., _Record]) -> _Record:
-        """Returns the record of those keywords that are its fields. Raises what the record does."""
+        """Returns a record of the keywords that are its fields. Raises the errors of the record."""
         own = {each.name for each in fields(record)}  # type: ignore[arg-type]
         return record(**{name: value for name, value in self.given.items() if name in own})
 
 
 @contextmanager
 def as_flags(names: Iterable[str]) -> Iterator[None]:
-    """Has errors about options call them as a command line does: ``--cell-budget`` for ``cell_budget``."""
+    """Makes error messages name options as on the command line: ``--cell-budget`` instead of ``cell_budget``."""
     spoken = re.compile(rf"\b({'|'.join(names)})(?:=(?=[\s:,;])|(?==)|(?= must\b))")
     try:
         yield

@@ -1,4 +1,4 @@
-"""How a query is maintained, asked without making a view."""
+"""Plans a query and explains the plan, without creating a view."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def plan(
     dialect: str = "spark",
     tree: str | None = None,
 ) -> Plan | Program:
-    """Returns what ``crown.view`` would maintain: the plan of one join, or a program of several stages.
+    """Returns the plan that ``crown.view`` would use: the plan of one join, or a program of several stages.
 
-    The arguments are those of ``plans.plan``. Raises PlanError for a query that cannot be maintained, with the reason.
+    The arguments are those of ``plans.plan``. Raises PlanError with the reason if the query cannot be maintained.
 
     >>> plan("SELECT DISTINCT a FROM r WHERE b > 1", {"r": {"a": "int64", "b": "int64"}}).query_class["name"]
     'q-hierarchical'
@@ -37,7 +37,8 @@ def explain(
     dialect: str = "spark",
     tree: str | None = None,
 ) -> str:
-    """Returns query class, join tree, views and bounds of a query as text; of a program its stages. See ``plan``.
+    """Returns the class, join tree, views and bounds of a query as text. For a program it returns the stages. See
+    ``plan``.
 
     >>> print(explain("SELECT DISTINCT a FROM r", {"r": {"a": "int64"}}).splitlines()[0])
     query     SELECT DISTINCT a FROM r

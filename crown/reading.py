@@ -1,4 +1,4 @@
-"""Reads of a maintained result: all rows, their number, one row, one group, and the forms that other libraries read."""
+"""Reads a maintained result: all rows, their number, one row, one group, and frames of other libraries."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class Framed(ABC):
-    """A result as rows, frames and Arrow streams, all made from ``results``, ``to_table`` and ``schema``.
+    """A result as rows, frames and Arrow streams, all derived from ``results``, ``to_table`` and ``schema``.
 
-    Each form repeats a row as often as it is in the result, and has no column ``_weight``.
+    They contain each row as often as the result does, and have no column ``_weight``.
     """
 
     @property
@@ -42,8 +42,8 @@ class Framed(ABC):
         """Returns the full result, or its first ``limit`` rows, as one table; ``weighted`` as in ``results``."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yields the rows of the result as dicts, each as often as it occurs. A value that Python cannot represent is a
-        text."""
+        """Yields the rows of the result as dicts, each as often as it occurs. Values that Python cannot represent are
+        texts."""
         for batch in self.results():
             yield from rows_shown(batch)
 
@@ -52,7 +52,7 @@ class Framed(ABC):
         return True
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Returns the result as an Arrow C stream: Polars, DuckDB, pandas and pyarrow read a view as a table."""
+        """Returns the result as an Arrow C stream. So Polars, DuckDB, pandas and pyarrow can read a view as a table."""
         reader = pa.RecordBatchReader.from_batches(self.schema, self.results())
         return reader.__arrow_c_stream__(requested_schema)
 
@@ -76,11 +76,11 @@ class Framed(ABC):
 
 
 class Readable(Framed):
-    """A result that can be asked."""
+    """A maintained result that can be read."""
 
     @abstractmethod
     def _reader(self) -> ResultOf | ResultOfCells:
-        """Returns the result that answers."""
+        """Returns the result of the engine."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -89,7 +89,7 @@ class Readable(Framed):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Returns the names of the columns of the result, in their order."""
+        """Returns the names of the columns of the result, in order."""
         return tuple(self.schema.names)
 
     @property
@@ -101,8 +101,8 @@ class Readable(Framed):
     def factorized_schema(self) -> pa.Schema:
         """Returns the Arrow schema of ``results(factorized=True)``: the columns of the result, some of them as lists.
 
-        The metadata of a field with lists names its branch (``crown.branch``). CrownError for a query whose rows are
-        no products.
+        The metadata ``crown.branch`` of a list column names its branch. Raises CrownError if the rows of the query are
+        not products.
         """
         return self._factorized().schema
 
@@ -112,15 +112,15 @@ class Readable(Framed):
     def results(
         self, limit: int | None = None, *, factorized: bool = False, weighted: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Returns the full result, enumerated with constant delay, never materialized.
+        """Returns the full result. It is enumerated with constant delay and not materialized.
 
-        A row is there as often as it is in the result. ``weighted=True`` gives each row once, with the column
-        ``_weight`` (``delta_schema``), which says how often it is there; where equal rows have to be found for that,
-        it takes O(result) memory. ``limit``: at most that many rows.
+        Each row occurs as often as in the result. With ``weighted=True`` each row occurs once, and the column
+        ``_weight`` (``delta_schema``) has its number of copies. If equal rows must be found for this, it takes
+        O(result) memory. ``limit``: the maximum number of rows.
 
-        ``factorized=True`` gives products as they are, with a list per branch of the join (``factorized_schema``): its
-        size is linear in the size of the upper rows of the join tree, not in that of the result. ``crown.unfold`` makes
-        plain rows of a batch.
+        ``factorized=True`` returns products without multiplying them out, with a list per branch of the join
+        (``factorized_schema``). Their size is linear in the number of upper rows of the join tree, and not in that of
+        the result. ``crown.unfold`` returns the plain rows of a batch.
         """
         factorized, weighted = flag_of(factorized, "factorized"), flag_of(weighted, "weighted")
         if factorized:
@@ -137,21 +137,21 @@ class Readable(Framed):
         return pa.Table.from_batches(self.results(limit, weighted=weighted), schema)
 
     def count(self) -> int:
-        """Returns the number of rows of the result, each as often as it is there.
+        """Returns the number of rows of the result, including copies.
 
-        O(1) for a query of several stages; for one join O(state), not O(result), unless predicates span relations.
+        O(1) for a query of several stages. For one join O(state), and O(result) only if predicates span relations.
         """
         return self._reader().count()
 
     def contains(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
         """Returns True iff the row (a dict by output name, or values in output order) is in the result.
 
-        Raises ChangeError for a value that does not fit its column as one of a batch must. Expected O(1).
+        Raises ChangeError for a value that does not fit its column. Expected O(1).
         """
         return self._reader().contains(self._named(row))
 
     def multiplicity(self, row: Mapping[str, Any] | Sequence[Any]) -> int:
-        """Returns how often the row is in the result: 0 or 1, and more only if the result is a ``bag``.
+        """Returns how often the row is in the result: 0 or 1, or more if the result is a ``bag``.
 
         Raises ChangeError as ``contains`` does.
         """
@@ -160,9 +160,9 @@ class Readable(Framed):
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the row of the group with a key (a dict by output name), or None. Expected O(1).
 
-        Of window functions the key is that of a row: the columns of PARTITION BY and ORDER BY, and more of those that
-        break ties where rows have the same; O(log n). Raises ChangeError if the query has neither, or its keys are not
-        all selected, or if a value does not fit.
+        For window functions the key identifies one row: the columns of PARTITION BY and ORDER BY, and the columns that
+        break ties. O(log n). Raises ChangeError if the query has no groups or window functions, if not all keys are
+        selected, or if a value does not fit.
 
         >>> import crown
         >>> sums = crown.view("SELECT k, SUM(x) AS s FROM r GROUP BY k", {"r": {"k": "string", "x": "int64"}})
@@ -177,8 +177,8 @@ class Readable(Framed):
     def page(self, offset: int, limit: int, of: Mapping[str, Any] | None = None) -> pa.Table:
         """Returns ``limit`` rows of window functions from position ``offset`` on, in their order. O(log n) per row.
 
-        ``of``: the partition, a dict with a value for each column of PARTITION BY. Raises CrownError for a query whose
-        rows are not those of one window.
+        ``of``: the partition, a dict with a value for each column of PARTITION BY. Raises CrownError unless the rows of
+        the query are those of one window.
 
         >>> import crown
         >>> ranks = crown.view("SELECT x, ROW_NUMBER() OVER (ORDER BY x DESC) AS n FROM r", {"r": {"x": "int64"}})
@@ -223,7 +223,7 @@ class Readable(Framed):
 
 
 def _rows(reader: ResultOf | ResultOfCells, weighted: bool) -> Iterator[pa.RecordBatch]:
-    """Returns the rows of a result: each as often as it is there, or once, with its weight."""
+    """Returns the rows of a result: each as often as it occurs, or once with its weight."""
     if weighted:
         return reader.deltas_from_nothing()
     batches = reader.results()
@@ -231,7 +231,7 @@ def _rows(reader: ResultOf | ResultOfCells, weighted: bool) -> Iterator[pa.Recor
 
 
 def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Yields that many rows of the batches."""
+    """Yields the first ``rows`` rows of the batches."""
     while rows > 0 and (batch := next(batches, None)) is not None:
         yield batch.slice(0, min(rows, batch.num_rows))
         rows -= batch.num_rows

@@ -1,4 +1,4 @@
-"""``View``: the result of a query, kept up to date in this process."""
+"""``View``: maintains the result of a query in this process."""
 
 from __future__ import annotations
 
@@ -45,11 +45,13 @@ from plans.show.forms import FORMS
 
 
 class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and crown.load(path) make a second one"):
-    """The result of one query, kept up to date. Made by ``crown.view`` and ``crown.load``; not thread-safe.
+    """The maintained result of one query. Created by ``crown.view`` and ``crown.load``. Not thread-safe.
 
-    Memory is linear in the live input tuples, whatever the size of the result. ``amplified_beyond``: if ``apply`` finds
-    that a change gave more deltas than that, it issues an AmplifiedWarning that names the key, and ``stats`` has it;
-    None for never. Where warnings are errors, it refuses the batch.
+    Memory is linear in the live input rows, independent of the size of the result.
+
+    ``amplified_beyond``: the number of deltas of one change from which ``apply`` issues an AmplifiedWarning. The
+    warning names the key, and ``stats`` lists it. None turns the warning off. If warnings are errors, the batch is
+    rejected.
     """
 
     amplified_beyond: int | None = BEYOND
@@ -89,14 +91,14 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
 
     @property
     def plan(self) -> Plan | Program:
-        """Returns what is maintained: the plan of one join, or a program of several stages."""
+        """Returns the plan of the query: that of one join, or a program of several stages."""
         return self._engine.plan.plan or self._engine.plan
 
     @property
     def ranged_schema(self) -> pa.Schema:
-        """Returns the Arrow schema of ``apply(ranges=True)``: that of the deltas, and ``_until``.
+        """Returns the Arrow schema of ``apply(ranges=True)``: the columns of the deltas, and ``_until``.
 
-        Raises PlanError for a query whose deltas are no ranges, and says why.
+        Raises PlanError with the reason if the deltas of the query cannot be ranges.
         """
         return self._engine.result.ranged.schema
 
@@ -110,21 +112,26 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
     ) -> pa.Table:
         """Applies a batch of changes and returns the exact change of the result.
 
-        ``changes``: relation -> a frame (Arrow, pandas, Polars, DuckDB, columns by name), a NumPy array, or a list of
-        dicts, tuples or dataclasses, with an optional signed integer column ``_weight`` (absent: +1). A batch is a
-        Z-set: weights of equal rows are summed, deletions take effect before insertions. Returns the output columns and
-        ``_weight`` (+1 / -1), each changed row once. ``consolidate=False`` leaves rows in that the batch both added and
-        removed (cheaper for join-project queries). ``factorized=True`` returns products as they are, with a list per
-        branch of the join, ``factorized_schema``; ``crown.unfold`` makes plain rows of them.
-        ``ranges=True`` returns what moves by the same amount as one row: a row of ``_weight`` 0 is the first of a
-        range, its window functions are how far those of all rows move until the one in ``_until`` (``ranged_schema``).
+        ``changes``: a mapping from relation to rows. The rows are a frame (Arrow, pandas, Polars, DuckDB, columns by
+        name), a NumPy array, or a list of dicts, tuples or dataclasses. An optional column ``_weight`` has the signed
+        number of copies of each row; without it every weight is +1. A batch is a Z-set: the weights of equal rows are
+        added, and deletions are applied before insertions. Columns and relations that the query does not read are
+        ignored.
 
-        Columns that the query does not read are ignored, and so are relations of the schema that it does not read.
+        Returns the output columns and ``_weight`` (+1 or -1), with each changed row once.
 
-        Errors leave the view as it was: ChangeError (unknown relation or column), BadRowError (a value that does not
-        fit), MissingDeleteError (with ``on_missing="raise"``), MemoryBudgetError. So does Ctrl-C, unless the batch was
-        done already: ``stats()["batches"]`` counts the batches applied. A batch that can be neither finished nor taken
-        back (the address range is used up) raises UnusableStateError, and so does everything after it.
+        ``consolidate=False``: rows that the batch both inserted and deleted stay in the result. This is cheaper for
+        queries that project a join. ``factorized=True``: returns products of the join without multiplying them out,
+        with a list per branch (``factorized_schema``). ``crown.unfold`` returns their plain rows. ``ranges=True``:
+        returns one row for a range of rows that move by the same amount. Such a row has ``_weight`` 0 and is the first
+        of its range, ``_until`` has the last one, and the values of window functions are the amounts by which all rows
+        of the range move (``ranged_schema``).
+
+        After an error the view is as it was before the batch: ChangeError (unknown relation or column), BadRowError (a
+        value that does not fit), MissingDeleteError (with ``on_missing="raise"``), MemoryBudgetError. The same holds
+        for Ctrl-C, unless the batch was complete: ``stats()["batches"]`` counts the applied batches. If a batch can be
+        neither finished nor undone (the address range is used up), this call and all later calls raise
+        UnusableStateError.
 
         Cost: O(changes * lambda + deltas), see ``explain()``.
 
@@ -144,12 +151,12 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         return self._told(deltas) if self._audience.followers else deltas
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
-        """Does what ``apply`` does, but yields the deltas as they are enumerated: memory stays bounded however many
-        there are.
+        """Applies a batch like ``apply``, but yields the deltas while they are enumerated, in bounded memory.
 
-        The batch is checked at once and applied while the iterator is consumed. Until the iterator ends the deltas are
-        provisional: if it raises, the batch has been taken back, and those that it yielded are void. Closing it early
-        applies the rest without output; its ``close`` raises what stops that.
+        The batch is checked when this method is called, and applied while the iterator is read. The deltas are
+        provisional until the iterator ends: if it raises an error, the batch was undone, and the deltas that it yielded
+        are void. If the iterator is closed early, ``close`` applies the rest of the batch without output, and raises
+        the errors of that.
         """
         if self._audience.followers:
             raise CrownError("apply_batches hands its deltas to one reader; with subscribers use apply or update")
@@ -157,9 +164,9 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         return self._engine.run(prepared, consolidate=consolidate, closing=partial(self._close, prepared, ()))
 
     def update(self, changes: Mapping[str, Any]) -> None:
-        """Applies a batch without asking for deltas.
+        """Applies a batch without computing deltas.
 
-        The cheapest way to load data. The next ``apply`` rebuilds the live views, O(state).
+        This is the cheapest way to load data. The next ``apply`` rebuilds the live views, O(state).
         """
         if self._audience.followers:
             self.apply(changes)
@@ -209,10 +216,10 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         return engine.prepare_at_once(changes, strict, at_once)
 
     def _close(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
-        """Does what is still to be done when all of a batch is applied, before it stands.
+        """Issues the warnings of an applied batch and quarantines its bad rows, before the batch is committed.
 
-        Warns of deletes that found nothing, and of a change that was amplified beyond what is allowed: where that is an
-        error, the batch is taken back, and no delta is lost. Quarantines the rows of the batch that could not be taken.
+        Warns of deletes of absent rows, and of a change with more deltas than ``amplified_beyond``. If a warning is an
+        error, the batch is undone, and no delta is lost.
         """
         beyond = self.amplified_beyond
         if deltas and beyond is not None and sum([part.num_rows for part in deltas]) > beyond:
@@ -230,18 +237,19 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             watch.add(part)
         found = watch.found(batch.columns for batch in prepared.checked.values())
         if found is not None:
-            told = f"batch {self._engine.batches + 1}: {found.line()}"
-            said = f"{told}; view.explain(analyze=True) shows why"
-            warnings.warn(said, AmplifiedWarning, stacklevel=levels_to_caller())
-            self._amplified = [*self._amplified[-9:], told]
+            line = f"batch {self._engine.batches + 1}: {found.line()}"
+            message = f"{line}; view.explain(analyze=True) shows why"
+            warnings.warn(message, AmplifiedWarning, stacklevel=levels_to_caller())
+            self._amplified = [*self._amplified[-9:], line]
 
     def explain(self, analyze: bool = False, *, format: str = "text") -> str:
-        """Returns how the query is maintained: verdict, class, join tree, views and bounds; of a program its stages.
+        """Returns how the query is maintained: verdict, class, join tree, views and bounds. For a program it lists the
+        stages.
 
-        ``analyze``: what the view has done so far instead: per stage what it holds, touched and emitted, its hottest
-        keys, what the last batch cost, and rewrites that the data speak for; O(keys), in vectorised steps.
-        ``format``: ``"text"``, ``"json"``, and without ``analyze`` ``"mermaid"``, ``"html"``, ``"svg"``. CrownError for
-        others.
+        ``analyze``: returns counters instead. They show for each stage its size, the entries that it read and wrote,
+        and its most frequent keys; and the cost of the last batch, and rewrites that fit the data. O(keys), vectorized.
+        ``format``: ``"text"`` or ``"json"``, and without ``analyze`` also ``"mermaid"``, ``"html"`` or ``"svg"``.
+        Raises CrownError for any other format.
 
         >>> pairs = view("SELECT x.a FROM r x, r y WHERE x.b = y.b", {"r": {"a": "int64", "b": "int64"}})
         >>> pairs.explain().splitlines()[1]
@@ -257,30 +265,32 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         return FORMS[format](self._engine.plan, self._engine.wires, needs_no_arrow, self._engine.segments)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes plan and state to one file (replaced atomically). O(state)."""
+        """Writes plan and state to one file, which is replaced atomically. O(state)."""
         self._engine.save(path, self._kept())
 
     def _kept(self) -> dict[str, Any]:
-        """Returns what is saved with the state; ``extra_of`` reads it."""
+        """Returns the data that is saved with the state. ``extra_of`` reads it."""
         folder = None if self._quarantine_dir is None else str(self._quarantine_dir)
         return {"batches": self._engine.batches, "quarantine": folder, "unread": sorted(self._unread)}
 
     def compact(self) -> int:
-        """Frees dictionary entries of values that are gone. Returns how many. It runs by itself as needed."""
+        """Frees dictionary entries of values that no row has any more. Returns their number. It runs automatically when
+        necessary."""
         return self._engine.compact()
 
     def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters (see ``ProgramEngine.stats``), batches applied, rows quarantined by this object,
-        and what it told of ``amplified`` changes, the last ten.
+        """Returns sizes and counters (see ``ProgramEngine.stats``), the number of applied batches and of rows that this
+        object quarantined, and the last ten warnings of ``amplified`` changes.
 
-        Of each relation with a window, under ``windows``: rows that are in, that expired, and by event time those that
-        were dropped as late, and the watermark. Of relations with upserts, under ``late``: changes that were too old.
+        ``windows`` has for each relation with a window the numbers of rows in it and of expired rows, and for event
+        time also the number of late rows that were dropped, and the watermark. ``late`` has for relations with upserts
+        the number of changes that were too old.
         """
         own = {"batches": self._engine.batches, "quarantined": self._quarantined, "amplified": self._amplified}
         return {**self._engine.stats(), **own}
 
     def check_invariants(self) -> None:
-        """Recomputes every internal view and compares (slow; for tests). Raises AssertionError."""
+        """Recomputes and compares every internal view. Slow, for tests. Raises AssertionError."""
         self._engine.check_invariants()
 
     def __repr__(self) -> str:
@@ -301,15 +311,19 @@ def view(
 ) -> View:
     """Returns a view of ``query``: SQL, Datalog, a GraphFrames motif, a ``Plan`` or its JSON.
 
-    ``schema``: relation -> {column: type} (or pyarrow schema, or ``plans.schema.Table`` to declare keys); not needed
-    for a Plan. A frame, a list of dicts, or a dataclass in place of the columns stands for the columns that it has.
-    ``tables``: relation -> a frame or rows: the first batch, from which the schema is taken where ``schema`` has none.
-    ``path``: keep the state in that new file (memory-mapped, may exceed RAM) instead of memory. It is of no use to
-    another process: ``crown.open`` makes a view that can be opened again.
+    ``schema``: a mapping from relation to columns: ``{column: type}``, a pyarrow schema, or a ``plans.schema.Table``,
+    which can declare keys. Instead of columns, a frame, a list of dicts or a dataclass can be given, whose columns are
+    used. A Plan needs no schema.
+    ``tables``: a mapping from relation to a frame or rows. They are the first batch. Relations that ``schema`` does not
+    declare have the columns of these rows.
+    ``path``: a new file for the state, which is memory-mapped and may be larger than the memory of the machine. Another
+    process cannot use the file; for that, use ``crown.open``.
     ``options``: ``dialect``, ``rates``, ``tree`` and ``windows`` (``crown.options.Planning``); ``on_missing``,
     ``on_bad_row`` and ``quarantine`` (``crown.options.Checks``); ``threads`` and ``memory_budget``
-    (``crown.options.Resources``). Raises PlanError for a query that cannot be maintained, with the reason and what to
-    do, and CrownError for any other argument that makes no sense.
+    (``crown.options.Resources``).
+
+    Raises PlanError with the reason and a remedy if the query cannot be maintained, and CrownError for other invalid
+    arguments.
 
     >>> followers = view("SELECT DISTINCT f.b FROM follows f WHERE f.a > 10", {"follows": {"a": "int64", "b": "int64"}})
     >>> followers.update({"follows": {"a": [1, 11, 12], "b": [5, 6, 6]}})
@@ -350,7 +364,7 @@ def unread_of(declared: Any, program: Program) -> frozenset[str]:
 
 
 def demand_quarantine(program: Program, folder: Path | None) -> None:
-    """Raises PlanError if late rows are to be set aside and there is no folder for them."""
+    """Raises PlanError if late rows are quarantined but no folder is given."""
     aside = [window.relation for window in program.windows if window.late == "quarantine"]
     if aside and folder is None:
         raise PlanError(
@@ -367,10 +381,11 @@ def load(
 ) -> View:
     """Returns the view that ``View.save`` wrote.
 
-    ``state_path`` and ``memory_budget`` as ``path`` and ``memory_budget`` of ``view``; a file at ``state_path`` is
-    replaced only once the snapshot is known to be whole.
+    ``state_path`` and ``memory_budget`` are ``path`` and ``memory_budget`` of ``view``. An existing file at
+    ``state_path`` is replaced only after the snapshot was verified.
 
-    Raises SnapshotError for a foreign or damaged file, and if ``state_path`` is the snapshot itself. O(state).
+    Raises SnapshotError for a file that is damaged or not a snapshot, and if ``state_path`` is the snapshot itself.
+    O(state).
     """
     budget = Resources(memory_budget=memory_budget).budget
     state = None if state_path is None else file_of(state_path, "state_path")
@@ -379,8 +394,8 @@ def load(
 
 
 def extra_of(extra: Mapping[str, Any], path: Any) -> tuple[Path | None, int, frozenset[str]]:
-    """Returns what is saved with the state of a view: the folder of the quarantine, the number of batches, and the
-    relations that are not read."""
+    """Returns the data that is saved with the state of a view: the folder of the quarantine, the number of batches, and
+    the relations that are not read."""
     folder, batches, unread = extra.get("quarantine"), extra.get("batches", 0), extra.get("unread", [])
     named = isinstance(unread, list) and all(isinstance(name, str) for name in unread)
     if not words_file.is_whole(batches) or not named or not (folder is None or (isinstance(folder, str) and folder)):

@@ -248,7 +248,7 @@ class Schema(Mapping[str, Table]):
 
     def __init__(self, tables: tuple[Table, ...] = (), derived: Iterable[str] = ()) -> None:
         if not isinstance(tables, (tuple, list)) or not all(isinstance(table, Table) for table in tables):
-            raise PlanError("a schema is made of a tuple of Table", hint="write Schema.of({'g': {'src': 'int64'}})")
+            raise PlanError("Schema takes a tuple of Table", hint="write Schema.of({'g': {'src': 'int64'}})")
         if not isinstance(derived, Iterable) or isinstance(derived, str):
             raise PlanError(f"derived= is a list of names of tables, not {shown(derived)}")
         derived = tuple(derived)

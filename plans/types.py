@@ -191,7 +191,7 @@ def without_lengths(type_: str) -> str:
     return type_
 
 
-_SAY_DIGITS = "write 'decimal(18,2)': 18 digits, 2 of them behind the point"
+_SAY_DIGITS = "write 'decimal(18,2)': 18 digits, 2 of them after the point"
 
 
 def type_of_python(given: Any) -> str:

@@ -104,8 +104,8 @@ def test_another_module_that_is_called_as_one_of_ours_is_named(package: str, tmp
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     said = done.stderr.splitlines()[-1]
     assert said == (
-        f"ImportError: crown brings a module {package}, and {tmp_path / package}.py comes first: rename that file, or "
-        "put it into a package"
+        f"ImportError: crown has a module {package}, which {tmp_path / package}.py hides: rename that file, or "
+        "move it into a package"
     )
 
 

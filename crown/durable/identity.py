@@ -105,8 +105,8 @@ class Identity:
         for name, given, kept in (("on_missing", on_missing, self.on_missing), ("threads", threads, self.threads)):
             if given is not None and given != kept:
                 raise QueryChangedError(
-                    f"{folder} was made with {name}={kept!r}, which decides what is stored, not with {given!r}; leave "
-                    f"{name} out, or open a new folder"
+                    f"{folder} was created with {name}={kept!r}, which decides what is stored, and not with {given!r}; "
+                    f"leave {name} out, or open a new folder"
                 )
 
 

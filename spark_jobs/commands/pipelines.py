@@ -30,7 +30,7 @@ HELP = (
     "status, drop, restore, full-refresh"
 )
 _WHAT = {
-    "plan": "show how each view would be kept; nothing is written",
+    "plan": "show how each view would be maintained; nothing is written",
     "run": "read what has changed in the sources, and bring every view and its table up to date",
     "refresh": "run for some views (--view): read the sources that they need, and no others; or for sources (--source)",
     "watch": "run again and again, with the state kept open, until Ctrl-C",

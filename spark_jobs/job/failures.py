@@ -64,7 +64,7 @@ _KNOWN = [
     ),
     (
         re.compile(r"PYTHON_EXCEPTION.*?ModuleNotFoundError: No module named '([\w.]+)'", re.S),
-        "Spark's workers run a Python that has no module {0}: set PYSPARK_PYTHON, before the session is made, to the "
+        "Spark's workers run a Python that has no module {0}: set PYSPARK_PYTHON, before the session is created, to the "
         "interpreter that crown is installed for, on every host",
     ),
     (

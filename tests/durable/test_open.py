@@ -132,7 +132,7 @@ def test_another_query_is_refused_with_both(tmp_path: Path) -> None:
         crown.open("SELECT DISTINCT s FROM r", tmp_path / "v", SCHEMA)
     with pytest.raises(QueryChangedError, match="with another schema, rates or tree"):
         crown.open("SELECT DISTINCT a FROM r", tmp_path / "v", {"r": {"a": "string"}})
-    with pytest.raises(QueryChangedError, match="was made with on_missing='ignore'"):
+    with pytest.raises(QueryChangedError, match="was created with on_missing='ignore'"):
         crown.open("SELECT DISTINCT a FROM r", tmp_path / "v", SCHEMA, on_missing="raise")
     crown.open("SELECT  DISTINCT a\nFROM r", tmp_path / "v", SCHEMA).close()
 

@@ -351,7 +351,7 @@ def test_misuse_is_one_sentence(tmp_path: Path) -> None:
         db.drop("a")
     with pytest.raises(PlanError, match="there is no view called a"):
         db["a"]
-    with pytest.raises(CrownError, match="it keeps its rows"):
+    with pytest.raises(CrownError, match="it stores its rows"):
         crown.database(SCHEMA, on_missing="trust")
     with pytest.raises(PlanError, match="a database needs tables"):
         crown.database({})

@@ -148,7 +148,7 @@ def test_a_stream_of_a_delta_table_only_appends(tmp_path: Path) -> None:
 
 def test_a_project_takes_no_options_of_tables(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "p")
-    with pytest.raises(crown.CrownError, match=r"crown.database of a project takes no on_missing="):
+    with pytest.raises(crown.CrownError, match=r"crown.database of a project has no option on_missing"):
         crown.database(shop.folder, on_missing="raise")
     with pytest.raises(crown.ProjectError, match=r"neither spark-pipeline.yml"):
         crown.database(tmp_path)
