@@ -85,7 +85,7 @@ def open_view(
             journal.begin()
         else:
             if identity.stored_program(folder).results is not None:
-                raise CrownError(f"{folder} holds a database; crown.open_database opens it")
+                raise CrownError(f"{folder} has a database; open it with crown.open_database")
             if program is not None:
                 identity.demand(program, folder)
             else:
@@ -155,7 +155,7 @@ def reopened_database(
             journal.begin()
         else:
             if identity.stored_program(folder).results is None:
-                raise CrownError(f"{folder} holds one view; crown.open opens it")
+                raise CrownError(f"{folder} has one view; open it with crown.open")
             identity.demand_options(checks.on_missing, None, folder)
             kind = DatabaseKind(identity, folder, budget, durability.verify, after)
             journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
@@ -164,7 +164,7 @@ def reopened_database(
             held = engine.plan
             if program is not None and (held.tables, held.windows) != (program.tables, program.windows):
                 raise QueryChangedError(
-                    f"{folder} holds a database of other tables, columns, keys or windows; leave schema out, or name "
+                    f"{folder} has a database with other tables, columns, keys or windows; leave schema out, or name "
                     "another folder"
                 )
             demand_quarantine(engine.plan, bad)
@@ -199,13 +199,13 @@ def _folder(given: Any, make: bool) -> Path:
             f"path={str(folder)!r} is a file; crown.open keeps a view in a folder (crown.load reads files)"
         )
     if not folder.parent.is_dir():
-        raise CrownError(f"path={str(folder)!r}: there is no folder {str(folder.parent)!r}; make it first")
+        raise CrownError(f"path={str(folder)!r}: there is no folder {str(folder.parent)!r}; create it first")
     if not make:
         raise CrownError(f"path={str(folder)!r}: there is no such folder; give the query of the new view")
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise CrownError(f"path={str(folder)!r}: the folder cannot be made ({error.strerror})") from None
+        raise CrownError(f"path={str(folder)!r}: the folder cannot be created ({error.strerror})") from None
     return folder
 
 
@@ -219,7 +219,9 @@ def _demand_empty(folder: Path) -> None:
         raise DamagedStateError(f"{folder / NAME} is missing: restore it from a copy, or open a new folder")
     strange = sorted(names - {"lock", "acknowledged", "0.log"})
     if strange:
-        raise CrownError(f"{folder} has files of something else ({strange[0]}); name a new or an empty folder")
+        raise CrownError(
+            f"{folder} has files that do not belong to a view ({strange[0]}); name a new or an empty folder"
+        )
 
 
 def _has_batches(folder: Path) -> bool:

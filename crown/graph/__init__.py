@@ -54,8 +54,8 @@ def motif(
     ``edges``, as for ``crown.view``; a key ``id`` of the vertices makes them cheaper.
 
     The columns are those of ``find``: a struct for each named vertex and edge, none for others, and ``_hop``,
-    ``_pattern`` and ``_direction`` of paths and of edges without direction. Copies are kept. Different names may stand
-    for the same vertex. With a negated edge no row occurs twice.
+    ``_pattern`` and ``_direction`` of paths and of edges without direction. Copies of rows are kept. Different names
+    can match the same vertex. With a negated edge no row occurs twice.
 
     - Frames or rows, or columns and types for an empty graph: a ``MotifView``; ``view.apply({"edges": ...})`` changes
       it. ``options`` are those of ``crown.view``.
@@ -83,7 +83,7 @@ def degrees(edges: Any, direction: str = "all", *, schema: Any = None, **options
 
     ``direction``: ``"in"``, ``"out"`` or ``"all"``; the columns are ``id`` and, as in GraphFrames, ``inDegree``,
     ``outDegree`` or ``degree``. A self-loop counts for both directions. Frames, ``schema`` and ``options`` as for
-    ``motif``; Raises CrownError for another direction.
+    ``motif``. Raises CrownError for another direction.
 
     >>> degrees([{"src": 1, "dst": 2}, {"src": 1, "dst": 3}], "out").get({"id": 1})
     {'id': 1, 'outDegree': 2}
@@ -134,7 +134,7 @@ def triangles(
     cycles a → b → c → a are counted. ``per="vertex"``: the columns of ``vertices`` and ``count``, zeros included;
     without ``vertices``, ``id`` and ``count`` of the vertices in a triangle. ``per="edge"``: ``src``, ``dst`` and
     ``count`` of the edges in a triangle; undirected with ``src < dst``. ``per="graph"``: one row, ``count``. Frames,
-    ``schema`` and ``options`` as for ``motif``; Raises CrownError for another ``per``.
+    ``schema`` and ``options`` as for ``motif``. Raises CrownError for another ``per``.
 
     Cost of a changed edge of N: O(√N) amortized, plus the changed triangles if they are counted by vertex or edge.
     State: O(N) for the graph's count, O(N^1.5) at worst for the others.

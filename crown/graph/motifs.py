@@ -39,7 +39,7 @@ class _Structured(View):
     def results(
         self, limit: int | None = None, *, factorized: bool = False, weighted: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the full result, enumerated with constant delay, never materialized.
+        """Yields the full result. It is enumerated with constant delay and not materialized.
 
         A row is repeated as often as the motif is found, or yielded once with ``_weight`` if ``weighted``. ``limit``:
         at most that many rows. Raises CrownError for ``factorized``: products have no structs.
@@ -48,7 +48,7 @@ class _Structured(View):
         return (nested(self._shape, batch) for batch in plain)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes plan and state to one file (replaced atomically), for ``crown.graph.load``. O(state)."""
+        """Writes plan and state to one file for ``crown.graph.load``. The file is replaced atomically. O(state)."""
         self._engine.save(path, {**self._kept(), "motif": self._shape.to_json()})
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
@@ -68,7 +68,7 @@ class _Structured(View):
 class MotifView(_Structured):
     """The maintained result of a motif: a ``View`` whose columns are structs, one for each named element.
 
-    Made by ``crown.graph.motif`` and ``crown.graph.load``; not thread-safe.
+    Created by ``crown.graph.motif`` and ``crown.graph.load``. Not thread-safe.
     """
 
     def __init__(self, view: View, shape: Shape) -> None:
@@ -77,7 +77,7 @@ class MotifView(_Structured):
 
 
 class DurableMotifView(_Structured, DurableView):
-    """A ``MotifView`` in a folder, where every applied batch survives crashes. Made by ``crown.graph.open``."""
+    """A ``MotifView`` in a folder, where every applied batch survives crashes. Created by ``crown.graph.open``."""
 
     def __init__(self, view: DurableView, shape: Shape) -> None:
         super().__init__(view._engine, view._journal, view._quarantine_dir, view._floor, view._unread, view._quiet)
@@ -163,7 +163,7 @@ def load(
 ) -> MotifView:
     """Returns the view that ``MotifView.save`` wrote. The arguments are those of ``crown.load``.
 
-    Raises SnapshotError for a foreign or damaged file, and for a view that is not a motif. O(state).
+    Raises SnapshotError for a file that is damaged or not a snapshot, and for a view that is not a motif. O(state).
     """
     budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
     state = None if state_path is None else file_of(state_path, "state_path")

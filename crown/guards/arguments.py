@@ -111,7 +111,7 @@ def file_of(given: Any, name: str) -> Path:
     if os.path.isdir(path):
         raise CrownError(f"{name}={str(path)!r} is a folder; name a file in it")
     if not os.path.isdir(path.parent):
-        raise CrownError(f"{name}={str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
+        raise CrownError(f"{name}={str(path)!r}: there is no folder {str(path.parent)!r}; create it first")
     return path
 
 

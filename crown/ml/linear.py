@@ -33,7 +33,7 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
         engine = view._engine
         stage = stage_of(engine.plan)
         if stage is None:
-            raise CrownError(f"{view!r} keeps no sums of a regression; make it of crown.ml.program(...)")
+            raise CrownError(f"{view!r} has no sums of a regression; create it from crown.ml.program(...)")
         assert isinstance(engine, ProgramEngine), "sums of all rows are in one cell"
         names = stage.aggregates[0].arguments
         self.view = view

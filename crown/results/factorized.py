@@ -119,7 +119,7 @@ def unfold(data: pa.Table | pa.RecordBatch) -> pa.Table:
 def _not_factorized(plan: Plan) -> str:
     """Returns why the rows of a plan cannot be factorized, or an empty text if they can."""
     if not plan.output:
-        return "this query asks whether there is a row, and has no columns"
+        return "this query only tests whether there is a row, and has no columns"
     if plan.payload is not None:
         return "the rows of this query have multiplicities or sums of their own"
     if plan.support or not plan.consolidated:

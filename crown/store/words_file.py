@@ -48,7 +48,7 @@ def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], par
     if os.path.isdir(target):
         raise SnapshotError(f"cannot write the snapshot {target}: this is a folder; name a file in it")
     if not os.path.isdir(target.parent):
-        raise SnapshotError(f"cannot write the snapshot {target}: there is no folder {target.parent}; make it first")
+        raise SnapshotError(f"cannot write the snapshot {target}: there is no folder {target.parent}; create it first")
     if os.path.exists(target) and not os.path.isfile(target):
         raise SnapshotError(
             f"cannot write the snapshot {target}: this is not a regular file, and would be replaced; name another"

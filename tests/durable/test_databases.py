@@ -154,9 +154,9 @@ def test_deltas_behind_a_batch_can_be_had_again(tmp_path: Path) -> None:
 def test_what_a_folder_holds_is_said(tmp_path: Path) -> None:
     crown.open_database(tmp_path / "db", SCHEMA).close()
     crown.open("SELECT k FROM r", tmp_path / "view", SCHEMA).close()
-    with pytest.raises(CrownError, match=r"holds a database; crown\.open_database opens it"):
+    with pytest.raises(CrownError, match=r"has a database; open it with crown\.open_database"):
         crown.open("SELECT k FROM r", tmp_path / "db", SCHEMA)
-    with pytest.raises(CrownError, match=r"holds one view; crown\.open opens it"):
+    with pytest.raises(CrownError, match=r"has one view; open it with crown\.open"):
         crown.open_database(tmp_path / "view", SCHEMA)
     with pytest.raises(QueryChangedError):
         crown.open_database(tmp_path / "db", {"r": {"k": "int64"}})

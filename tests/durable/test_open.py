@@ -55,7 +55,7 @@ def test_a_folder_with_threads_goes_on_with_threads(tmp_path: Path) -> None:
             for number in range(8 * part, 8 * part + 8):
                 view.apply(batch(3, number))
             assert contents(view) == recomputed(query, 3, 8 * part + 8)
-    with pytest.raises(QueryChangedError, match="made with threads=2"):
+    with pytest.raises(QueryChangedError, match="created with threads=2"):
         crown.open(query, tmp_path / "v", SCHEMA, threads=1)
 
 
@@ -158,10 +158,10 @@ def test_arguments_that_make_no_sense_are_one_sentence_and_make_no_folder(tmp_pa
     assert names(tmp_path) == {"file", "full"}
     with pytest.raises(CrownError, match="is a file"):
         crown.open(query, tmp_path / "file", SCHEMA)
-    with pytest.raises(CrownError, match=r"has files of something else \(mine\)"):
+    with pytest.raises(CrownError, match=r"has files that do not belong to a view \(mine\)"):
         crown.open(query, tmp_path / "full", SCHEMA)
     assert names(tmp_path / "full") == {"mine"}
-    with pytest.raises(CrownError, match="make it first"):
+    with pytest.raises(CrownError, match="create it first"):
         crown.open(query, tmp_path / "no" / "v", SCHEMA)
 
 

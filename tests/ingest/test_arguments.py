@@ -63,7 +63,7 @@ def sentence(error: pytest.ExceptionInfo[BaseException]) -> str:
         ({"path": b"state"}, "path must be a path"),
         ({"path": "a\0b"}, "path must be a path"),
         ({"path": "x" * 300}, "path=.* is too long for the name of a file: shorten it"),
-        ({"path": "absent/state"}, "there is no folder 'absent'; make it first"),
+        ({"path": "absent/state"}, "there is no folder 'absent'; create it first"),
     ],
     ids=str,
 )

@@ -118,7 +118,7 @@ def test_a_kept_database_has_its_tables_again(snapshot: bool, tmp_path: Path) ->
         assert [table.name for table in again.tables] == ["r", "t"]
         again.insert("r", [(2, "b")])
         again.check_invariants()
-    with pytest.raises(crown.QueryChangedError, match="holds a database of other tables"):
+    with pytest.raises(crown.QueryChangedError, match="has a database with other tables"):
         crown.open_database(folder, {"r": SCHEMA["r"]})
     with crown.open_database(folder, {"r": SCHEMA["r"], "t": {"id": int}}) as again:
         assert list(again["total"]) == [{"n": 2}]

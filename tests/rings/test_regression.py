@@ -252,9 +252,9 @@ def test_a_model_in_a_folder_is_there_again_after_a_crash(tmp_path: Path) -> Non
         Regression(view).apply({"a": [{"k": 1, "f1": 2}], "b": [{"k": 1, "f2": 0.5, "y": 3, "tag": "x"}]})
     with crown.open(None, tmp_path / "model") as view:
         assert Regression(view).sum("f2", "y") == Fraction(3, 2)
-    with pytest.raises(CrownError, match=r"keeps no sums of a regression; make it of crown\.ml\.program"):
+    with pytest.raises(CrownError, match=r"has no sums of a regression; create it from crown\.ml\.program"):
         Regression(crown.view("SELECT f1, COUNT(*) AS n FROM a GROUP BY f1", SCHEMA))
-    with pytest.raises(CrownError, match="keeps no sums of a regression"):
+    with pytest.raises(CrownError, match="has no sums of a regression"):
         Regression(crown.view("SELECT DISTINCT f1 FROM a", SCHEMA))
 
 
