@@ -72,12 +72,14 @@ def maintain(
     ``query``: SQL, Datalog, a motif, a plan, or a DataFrame over temporary views that have the names of the relations.
     Spark reads SQL that this package cannot read. ``changes``: a DataFrame per relation, with its columns and either
     ``_weight`` (whole number: +n adds n copies, −n removes n), or a column named by ``change`` with weights or change
-    codes (``crown.ingest.conventions.CODES``), or neither: then every row is an insert. All streaming, or all batch.
+    codes (``crown.ingest.conventions.CODES``), or neither: then every row is an insert. Either all DataFrames are
+    streaming, or none is.
     ``_change_type`` (Spark, Delta, Iceberg), ``_row_kind`` and Debezium's envelopes (``op``, ``before``, ``after``;
     also ``change="debezium"``) are recognized.
 
-    The result has the query's output columns and ``_weight`` (bigint): the net change of the micro-batch. Write it
-    anywhere with ``writeStream``. Batch DataFrames give the query's result as one batch of inserts, and keep no state.
+    The result has the query's output columns and ``_weight`` (bigint): the net change of the micro-batch. Write it to
+    any sink with ``writeStream``. For batch DataFrames the result is that of the query, as one batch of inserts, and no
+    state is stored.
 
     ``options`` are the fields of these records, which document them:
 

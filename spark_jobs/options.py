@@ -28,12 +28,12 @@ _OPERATOR = re.compile(r"\w[\w.-]*")
 class Place:
     """The places of a stream's files.
 
-    ``checkpoint``: the stream's own ``checkpointLocation``: a local or shared folder, or ``s3://``, ``gs://``,
-    ``az://``. ``state``: a folder or such a URI that no other checkpoint uses; default: ``crown/`` in the checkpoint.
-    ``storage_options``: obstore's, for both; by default the environment's. ``scratch``: a host-local folder for the
-    live engines; default: under the system's temporary directory. ``operator``: a name, needed when one stream has more
-    than one. In a union of several, deltas that come from more than one cell must be first, or be followed by
-    ``repartition()``. Raises ``SparkJobError``.
+    ``checkpoint``: the ``checkpointLocation`` of the stream, which no other stream uses: a local or shared folder, or a
+    URI (``s3://``, ``gs://``, ``az://``). ``state``: a folder or URI that no other checkpoint uses; default: ``crown/``
+    in the checkpoint. ``storage_options``: options of obstore for both; default: from the environment. ``scratch``: a
+    host-local folder for the live engines; default: in the system's temporary directory. ``operator``: the name of the
+    operator, needed if a stream has several. In a union of several operators, the deltas of an operator with several
+    cells must be the first, or call ``repartition()`` on them. Raises ``SparkJobError``.
     """
 
     checkpoint: str | None = None
@@ -57,16 +57,19 @@ class Place:
 class Cells:
     """The cut of the state into cells, their placement, and the limits of each cell.
 
-    ``cells``: the number of parts into which the state is cut, each processed by one core; None: the number in the
-    checkpoint, else one per two cores, up to four, as far as more cells get fewer rows each by the ``rates``. A query
-    of several stages that no column of its result cuts takes a second round of cells, the operator
-    ``<operator>.merge``; its default is one cell. A relation that is declared with ``upserts`` (here it needs a
-    ``sequence``) or ``enforced`` takes one before, ``<operator>.keys.<relation>``, cut by its key; one with a window
-    ``<operator>.window.<relation>``, in one cell, if the query has several. ``placement``: ``"pinned"`` keeps each cell
-    on the executor that has its live engine, ``"anywhere"`` does not; ``"auto"`` pins on a cluster. ``cell_budget``:
-    the most state that a cell may have, in memory or not, as bytes or ``"8 GiB"``: a batch that would exceed it is
-    refused with ``MemoryBudgetError``. ``cell_memory``: how much of the state may be in memory; the rest is in the
-    cell's file in ``scratch``, which must be on a disk. Raises ``CrownError``.
+    ``cells``: the number of parts into which the state is cut. Each is processed by one core. None: the number in the
+    checkpoint, else one per two cores, up to four, and fewer if more cells would not get fewer rows each by the
+    ``rates``. Some queries need more operators. If no column of the result of a query of several stages can cut it,
+    there is a second round of cells, the operator ``<operator>.merge``, with one cell by default. A relation that is
+    declared with ``upserts`` (which needs a ``sequence`` here) or ``enforced`` has an operator
+    ``<operator>.keys.<relation>`` before the query, which is cut by its key. If the query has several cells, a relation
+    with a window has an operator ``<operator>.window.<relation>`` with one cell.
+
+    ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not, and
+    ``"auto"`` pins on a cluster. ``cell_budget``: the maximum of state in a cell, in memory or not, as bytes or a text
+    such as ``"8 GiB"``. A batch that would exceed it is rejected with ``MemoryBudgetError``. ``cell_memory``: the
+    maximum of state in memory. The rest is in the cell's file in ``scratch``, which must be on a disk. Raises
+    ``CrownError``.
     """
 
     cells: int | None = None
@@ -92,8 +95,8 @@ class Output:
 
     ``emit``: ``"weights"``; ``"cdc"`` (``_change_type``), ``"rowkind"`` (``_row_kind``) or ``"ranges"`` (``_until``),
     all with ``_commit_version``; or ``"debezium"``. ``key``: columns of the output that identify the two rows of an
-    update. ``consolidate``: leave out rows that one batch both adds and removes; None: yes. ``compression`` of files
-    that the cells write: ``"lz4"`` (Parquet's LZ4_RAW, the fastest), ``"snappy"`` for readers that do not support that,
+    update. ``consolidate``: omit rows that one batch both inserts and deletes; None: yes. ``compression`` of the files
+    that the cells write: ``"lz4"`` (Parquet's LZ4_RAW, the fastest), ``"snappy"`` for readers that do not support LZ4,
     ``"zstd"`` or ``"none"``. Raises ``SparkJobError``.
     """
 
@@ -112,10 +115,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Watched:
-    """The notes of the cells about a batch, for people.
+    """The notes of the cells about a batch, which ``crown submit`` and ``crown top`` show.
 
-    ``sample``: how many deltas to keep for the progress display. ``amplified``: if one change yields more deltas in a
-    cell, the cell's note names its key; ``crown submit`` and ``crown top`` show it. None: never. Raises ``CrownError``.
+    ``sample``: the number of deltas for the progress display. ``amplified``: if one change has more deltas than this in
+    a cell, the note of the cell names its key. None: never. Raises ``CrownError``.
     """
 
     sample: int = 0

@@ -64,13 +64,13 @@ _KNOWN = [
     ),
     (
         re.compile(r"PYTHON_EXCEPTION.*?ModuleNotFoundError: No module named '([\w.]+)'", re.S),
-        "Spark's workers run a Python that has no module {0}: set PYSPARK_PYTHON, before the session is created, to the "
-        "interpreter that crown is installed for, on every host",
+        "Spark's workers run a Python that has no module {0}: before the session is created, set PYSPARK_PYTHON on "
+        "every host to the interpreter for which crown is installed",
     ),
     (
         re.compile(r"PYTHON_VERSION_MISMATCH\]"),
-        "Spark's workers run another version of Python than the driver: set PYSPARK_PYTHON, before the session is "
-        "made, to the interpreter that crown is installed for, on every host",
+        "Spark's workers run another version of Python than the driver: before the session is created, set "
+        "PYSPARK_PYTHON on every host to the interpreter for which crown is installed",
     ),
     (
         re.compile(r"Partition (\S+) offset was changed from (\d+) to (\d+)"),

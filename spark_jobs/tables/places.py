@@ -74,7 +74,7 @@ class Place:
 def place_at(given: str, table: str | None = None, storage_options: Mapping[str, str] | None = None) -> Place:
     """Returns the place that a text names. No request is sent until its target is opened.
 
-    ``table``: of a database, if the URL does not contain it; ``storage_options``: obstore's, of an object store. Raises
+    ``table``: of a database, if the URL does not contain it; ``storage_options``: options of obstore. Raises
     SourceError for an invalid place, and FolderError for an invalid folder.
     """
     if not isinstance(given, str):

@@ -170,7 +170,7 @@ def test_an_output_that_was_replaced_meanwhile_is_not_taken_for_the_jobs(tmp_pat
             "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_EXCEPTION] An exception was thrown from "
             'the Python worker: Traceback (most recent call last):\n  File "spark_jobs/cell/step.py", line 19, in '
             "<module>\n    import pyarrow as pa\nModuleNotFoundError: No module named 'pyarrow'\n SQLSTATE: 38000",
-            "Spark's workers run a Python that has no module pyarrow: set PYSPARK_PYTHON",
+            "Spark's workers run a Python that has no module pyarrow: before the session is created, set ",
         ),
         (
             "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function: An exception was "

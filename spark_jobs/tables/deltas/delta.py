@@ -242,7 +242,7 @@ def _newest(table: DeltaTable | None, stream: str) -> int:
 def table_files(path: Folder | Path | str, storage_options: Options | None = None) -> list[str]:
     """Returns the files of the newest version of a Delta table: paths, or URIs of an object store.
 
-    ``storage_options``: obstore's. Raises :class:`SourceError` if there is no table.
+    ``storage_options``: options of obstore. Raises :class:`SourceError` if there is no table.
     """
     folder = folder_at(path, "path", storage_options)
     table = opened(folder)

@@ -66,8 +66,8 @@ def delta_files(path: str | Path | Folder, storage_options: Options | None = Non
     """Returns the files of the batches that are committed to a table of deltas, oldest first.
 
     ``path``: the folder of ``write_deltas(format="parquet")``. On an object store the files are URIs, and
-    ``storage_options`` are obstore's, by default the environment's. A batch whose files are not all moved into the
-    table yet is omitted. Any reader of Parquet accepts the list (DuckDB, pandas, Polars, Spark). Cost O(batches).
+    ``storage_options`` are options of obstore; default: from the environment. A batch is omitted as long as not all of
+    its files are in the table. Any reader of Parquet accepts the list (DuckDB, pandas, Polars, Spark). Cost O(batches).
     Raises :class:`SourceError` if there are no deltas, :class:`DamagedStateError` if a file is missing.
     """
     folder = folder_at(path, "path", storage_options)

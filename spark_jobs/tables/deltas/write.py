@@ -45,11 +45,11 @@ def write_deltas(
     Exactly once, through retries, kills and restarts from the checkpoint.
 
     - ``path``: a folder of this host, or one that is mounted here and at the executors; or ``s3://``, ``gs://``,
-      ``az://``, with ``storage_options``, obstore's, for the table and the state; by default the environment's.
+      ``az://``. ``storage_options``: options of obstore for table and state; default: from the environment.
     - ``format``: ``"delta"``, a Delta table (needs the package ``deltalake``), whose transaction per batch contains
       stream and batch; ``"parquet"``, plain files with a manifest per batch, see ``delta_files``.
     - ``trigger``: arguments of Spark's ``trigger()``, such as ``{"availableNow": True}``; by default the next batch
-      starts when one ends. ``name``: the stream's.
+      starts when one ends. ``name``: the name of the stream.
     - ``options``: those of ``maintain``: ``checkpoint``, the stream's ``checkpointLocation``, is required; also
       ``compression`` of the files (``spark_jobs.options.Output``). With ``emit="weights"`` the table has the columns of
       the output, ``_weight`` and ``_batch``; otherwise the columns of ``maintain``, and the rows pass through Spark
@@ -114,7 +114,7 @@ def committer(folder: Folder, format: str, operator: str) -> Callable[[DataFrame
 def read_deltas(spark: SparkSession, path: str, storage_options: Mapping[str, str] | None = None) -> DataFrame:
     """Returns the table of deltas in a folder, of either format, as a batch DataFrame: committed batches only.
 
-    ``storage_options``: obstore's, if it is on an object store; by default the environment's. Spark needs no package
+    ``storage_options``: options of obstore; default: from the environment. Spark needs no package
     for Delta, and none for the store, from which the workers read. Raises :class:`SourceError` if there is no table.
     """
     folder = folder_at(path, "path", storage_options)

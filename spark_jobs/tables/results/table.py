@@ -30,7 +30,7 @@ def to_table(
       files are rewritten; ``postgresql://user@host/db?table=name`` (needs ``psycopg``), where ``table=`` may name the
       table instead; or ``kafka://host:9092/topic`` (needs ``confluent-kafka``): a record per key, without a value for a
       deleted row; or ``iceberg:CATALOG.NAMESPACE.TABLE`` (needs ``pyiceberg``), with a catalog of pyiceberg's. A
-      missing table is created. ``storage_options``: obstore's, of an object store; by default the environment's.
+      missing table is created. ``storage_options``: options of obstore; default: from the environment.
     - ``keys``: columns that are unique in the result; then the table has the result's columns, and a batch inserts,
       updates and deletes rows by key. None: the table has another column ``_count``, the copies of each row.
 

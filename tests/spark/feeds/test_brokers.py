@@ -178,7 +178,7 @@ def main() -> None:
     admin.make("shorter")
     admin.write("shorter", range(2))
     (folder / "b" / "crown" / "topics.json").unlink()  # a checkpoint from before there was one
-    with pytest.raises(SparkJobError, match="ends at offset 2, and the checkpoint is at offset 4: the topic was recreated"):
+    with pytest.raises(SparkJobError, match="the checkpoint is at offset 4: the topic was recreated"):
         follow("shorter", folder / "b")
 
     admin.make("compacted", cleanup_policy="compact")
