@@ -1,4 +1,4 @@
-"""``crown check``: verifies that a saved state is whole."""
+"""``crown check``: verifies a saved state."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what is in the file or folder; exit code 0 if all is well, 1 if a view differs from its definition.
-
-    SnapshotError, which the command line makes exit code 2, for what is absent, foreign or damaged.
-    """
+    """Prints the contents of the file or folder. Returns exit code 0 if the state is valid, and 1 if a view differs
+    from its definition. Raises SnapshotError, for which the command line returns exit code 2, if the file is missing,
+    damaged or not a snapshot."""
     kept = os.path.isfile(os.path.join(args.state, "meta.json"))
     view = crown.open(None, args.state) if kept else crown.load(args.state)
     broken = ""

@@ -1,4 +1,4 @@
-"""``crown completion``: prints the script with which a shell completes subcommands, options and choices."""
+"""``crown completion``: prints a script with which a shell completes subcommands, options and choices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ fish:  crown completion fish > ~/.config/fish/completions/crown.fish
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a command: its names, what it takes (None: nothing; empty: a file), and what it is for."""
+    """An option of a command: its names, its values (None: it has none; empty: a file), and its purpose."""
 
     names: tuple[str, ...]
     takes: tuple[str, ...] | None
@@ -41,12 +41,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def script(shell: str, commands: Mapping[str, argparse.ArgumentParser]) -> str:
-    """Returns the script for a shell: of every command, its options, and those of its actions where it has some."""
+    """Returns the script for a shell, with the options of every command and of its actions."""
     return str(_SHELLS[shell]({path: list(_options(parser)) for path, parser in _paths(commands)}))
 
 
 def _paths(commands: Mapping[str, argparse.ArgumentParser]) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yields the commands, and ``command action`` where a command has actions of its own."""
+    """Yields the commands, and ``command action`` for commands with actions."""
     for name, parser in commands.items():
         yield name, parser
         for action in parser._actions:
@@ -65,7 +65,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[Option]:
 
 
 def _plain(text: str, parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    """Returns the help of an option, up to what a line can show."""
+    """Returns the help of an option, shortened to one line."""
     known = {**vars(action), "prog": parser.prog}
     with suppress(KeyError, ValueError, TypeError):
         text = text % known
@@ -110,7 +110,7 @@ def _with_actions(commands: Mapping[str, list[Option]]) -> list[str]:
 
 
 def _zsh(commands: Mapping[str, list[Option]]) -> str:
-    """Returns bash's script for zsh, which can run it."""
+    """Returns the script of bash in a form that zsh runs."""
     return f"#compdef crown\nautoload -U +X bashcompinit && bashcompinit\n{_bash(commands)}"
 
 

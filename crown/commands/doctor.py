@@ -28,7 +28,7 @@ _SHOWN = ("jit", "spark", "graphframes", "bench")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. ``state``: ok, missing (an optional part is not there) or broken."""
+    """The result of one check. ``state``: ok, missing (an optional part is not installed) or broken."""
 
     what: str
     state: str
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the findings; exit code 1 if something that crown needs is broken."""
+    """Prints the findings. Returns exit code 1 if a required part is broken."""
     found = []
     for finding in findings():
         found.append(finding)
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def findings() -> Iterator[Finding]:
-    """Yields what was found, one after the other. Compiles the kernels if they were not compiled before."""
+    """Yields the findings one by one. Compiles the kernels if necessary."""
     yield Finding("crown", "ok", f"{crown.__version__}, Python {platform.python_version()}, {platform.platform()}")
     yield from _packages()
     for what, look in (
@@ -75,7 +75,7 @@ def _looked(what: str, look: Callable[[], str]) -> Finding:
 
 
 def _packages() -> Iterator[Finding]:
-    """Yields the packages that are needed, then each optional part."""
+    """Yields the required packages, then each optional part."""
     extras: dict[str, list[str]] = {name: [] for name in _SHOWN}
     for line in requires("crown-ivm") or []:
         name, extra = _NAME.match(line), _EXTRA.search(line)

@@ -14,12 +14,12 @@ _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
 
 
 class Parser(argparse.ArgumentParser):
-    """Reads the arguments of a command: its options may stand between its words."""
+    """Parses the arguments of a command. Options may precede, follow or separate the positional arguments."""
 
     @override
     def _match_arguments_partial(self, actions: Sequence[argparse.Action], arg_strings_pattern: str) -> list[int]:
-        """Returns how many words each of the next arguments takes. One that may be left out is not left out as long as
-        options follow ("O"): words may stand behind them, which argparse would find strange."""
+        """Returns the number of words that each of the next arguments takes. An optional argument stays open while
+        options follow ("O"), because its words may follow these options; argparse would reject them."""
         counts = super()._match_arguments_partial(actions, arg_strings_pattern)
         while "O" in arg_strings_pattern and counts and not counts[-1]:
             counts.pop()

@@ -1,4 +1,4 @@
-"""``crown run PROJECT``: brings the views of a pipeline project up to date in this process."""
+"""``crown run PROJECT``: updates the views of a pipeline project in this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def is_named(args: argparse.Namespace) -> bool:
-    """Returns True if the argument for the query names a project. Raises ProjectError for options of the other kind."""
+    """Returns True if the query argument names a project. Raises ProjectError if options for queries and for projects
+    are mixed."""
     found = Path(args.query)
     if not _is_path(args.query) or not (found.is_dir() or is_project(found)):
         if args.source:

@@ -1,4 +1,4 @@
-"""``crown run``: maintain a query over change files in this process, and write its deltas."""
+"""``crown run``: maintains a query over change files in this process, and writes its deltas."""
 
 from __future__ import annotations
 
@@ -182,7 +182,8 @@ def _plan(args: argparse.Namespace, sources: dict[Path, RowsFile]) -> Program:
 
 
 def _schema(query: str, declared: Schema, args: argparse.Namespace, sources: dict[Path, RowsFile]) -> Schema:
-    """Returns the schema and the relations that were not declared, from the files and the query; that is said."""
+    """Returns the schema and the relations that were not declared, which are inferred from the files and the query.
+    Prints the inferred relations."""
     if _is_plan(query):
         return declared
     tables = []
@@ -200,8 +201,8 @@ def _schema(query: str, declared: Schema, args: argparse.Namespace, sources: dic
 
 
 def _own(columns: pa.Schema, query: str) -> pa.Schema:
-    """Returns the columns but those that may say how a row changes, and that the query does not read: a column `weight`
-    is refused with the rows then, as for a relation that is declared without it."""
+    """Returns the columns, except those that may have change weights or codes and that the query does not read. So a
+    column `weight` is rejected with the rows, as for a relation that is declared without it."""
     if are_rules(query) or looks_like(query) or _EVERY.search(query):  # columns by position, or all of them
         return columns
     words = {word.lower() for word in _WORD.findall(query)}
@@ -215,7 +216,7 @@ def _is_plan(query: str) -> bool:
 
 
 def _inputs(texts: list[str], made: Program) -> dict[str, Path]:
-    """Returns the file of each relation, by the name that the schema gives it."""
+    """Returns the file of each relation, by the relation's name in the schema."""
     found: dict[str, Path] = {}
     for text in texts:
         name, equals, path = text.partition("=")
@@ -231,7 +232,7 @@ def _inputs(texts: list[str], made: Program) -> dict[str, Path]:
 
 
 def _check(args: argparse.Namespace, inputs: Mapping[str, Path]) -> None:
-    """Refuses, before anything is read, what would be found at the end, ignored, or overwritten."""
+    """Raises an error before any input is read if options conflict, are ignored, or would overwrite a file."""
     args.batch_rows = min(number_of(args.batch_rows, "--batch-rows", 1), _MOST_ROWS)
     if args.results is not None:
         number_of(args.results, "--results", 0)
@@ -277,7 +278,8 @@ def _view(args: argparse.Namespace, made: Program) -> View:
 def _emitted(
     view: View, batch: Mapping[str, pa.Table], emit: str, key: Sequence[str] | None, number: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the deltas of a batch in the convention ``emit``; all but weights are gathered, for rows are paired."""
+    """Yields the deltas of a batch in the format ``emit``. For all formats except weights the deltas of the batch are
+    collected first, because rows are paired."""
     if emit == changes.WEIGHTS:
         yield from view.apply_batches(batch)
     else:
@@ -286,7 +288,7 @@ def _emitted(
 
 
 def _emitted_schema(view: View, emit: str, key: Sequence[str] | None) -> pa.Schema:
-    """Returns the columns of what is written. ChangeError for a key that the result does not have."""
+    """Returns the columns of the output. Raises ChangeError for a key that the result does not have."""
     wrong = changes.unfit(emit, key, [output.name for output in view.plan.output])
     if wrong is not None:
         raise ChangeError(wrong.replace("key= ", "--key ").replace("emit=", "--emit "))
@@ -332,12 +334,12 @@ def _sink(output: str | None, schema: pa.Schema, lines: bool) -> Iterator[Any]:
 
 
 def _say(lines: bool, counts: Mapping[str, Any], text: str) -> None:
-    """Tells on standard error how far it is: in words, or as a line of JSON."""
+    """Prints the progress on standard error, as text or as a line of JSON."""
     print(_line(counts) if lines else text, file=sys.stderr)
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    """Returns a row as JSON; what JSON has no form for is text, as Arrow writes it."""
+    """Returns a row as JSON. Values without a JSON form are texts in Arrow's notation."""
     line = json.dumps(row, ensure_ascii=False, default=_text)
     return line if takes(sys.stdout, line) else json.dumps(row, default=_text)
 

@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Shell(Cmd):
-    """Reads lines, and hands on each statement when its semicolon is there. An error is said, and the next one read."""
+    """Reads lines, and executes each statement when its semicolon has been read. After an error it continues with the
+    next statement."""
 
     prompt, _more = "crown> ", "  ...> "
     intro = "Statements end with a semicolon. .help lists them, .quit or Ctrl-D ends the session."
@@ -67,7 +68,7 @@ class Shell(Cmd):
         self._begun = ""
 
     def talk(self) -> None:
-        """Reads from a terminal until the user ends the session. Ctrl-C drops what was typed of a statement."""
+        """Reads from a terminal until the user ends the session. Ctrl-C discards an incomplete statement."""
         print(self.intro)
         self.intro = ""
         while True:
@@ -78,7 +79,7 @@ class Shell(Cmd):
                 print()
 
     def onecmd(self, line: str) -> bool:
-        """Reads a line. Returns True if it ends the session."""
+        """Processes a line. Returns True if it ends the session."""
         if line == "EOF":
             print()
             return True
@@ -91,7 +92,7 @@ class Shell(Cmd):
         return False
 
     def read(self, text: str) -> bool:
-        """Takes more text, and runs the statements that are complete. Returns False if the session is to end."""
+        """Appends text, and executes the complete statements. Returns False if the session ends."""
         word = text.strip().rstrip(";").lower()
         if word.startswith(".") and not self._begun.strip():
             return self._dot(word)
@@ -103,7 +104,7 @@ class Shell(Cmd):
         return True
 
     def end(self) -> None:
-        """Runs what stands behind the last semicolon."""
+        """Executes the text after the last semicolon."""
         begun, self._begun = self._begun, ""
         try:
             for statement in statements(begun):
@@ -112,7 +113,7 @@ class Shell(Cmd):
             self._fail(error)
 
     def _is_complete(self) -> bool:
-        """Returns False inside of a quote, where a semicolon ends nothing."""
+        """Returns False inside of a quote, where a semicolon does not end a statement."""
         try:
             statements(self._begun)
         except CrownError:
@@ -143,7 +144,7 @@ class Shell(Cmd):
 
 
 def _printer(as_json: bool) -> Callable[[str, pa.Table | None], None]:
-    """Returns a function that prints what a session shows."""
+    """Returns a function that prints the output of a session."""
 
     def show(said: str, table: pa.Table | None) -> None:
         if table is None:

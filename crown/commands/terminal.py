@@ -1,4 +1,4 @@
-"""Output for terminals: ASCII where the encoding has nothing else, and progress for long work."""
+"""Prints to terminals: plain ASCII if the encoding requires it, and progress of long operations."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _ERRORS = "crown.ascii"
 
 
 def plain(text: str) -> str:
-    """Returns a text in ASCII: drawings and mathematical signs by their like, everything else as ``\\uXXXX``."""
+    """Returns a text in ASCII: drawings and mathematical signs as similar characters, all others as ``\\uXXXX``."""
     return "".join(_ASCII.get(sign, sign if sign.isascii() else _escaped(sign)) for sign in text)
 
 
 def fit(*streams: TextIO) -> None:
-    """Has streams write ``plain`` signs in place of those that their encoding lacks, instead of failing."""
+    """Makes streams write ``plain`` characters instead of those that their encoding lacks."""
     for stream in streams:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors=_ERRORS)
 
 
 def takes(stream: Any, text: str) -> bool:
-    """Returns True if the encoding of a stream has every sign of a text."""
+    """Returns True if the encoding of a stream has all characters of a text."""
     try:
         text.encode(getattr(stream, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):
@@ -47,10 +47,8 @@ def takes(stream: Any, text: str) -> bool:
 
 @contextmanager
 def waiting(what: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Shows on a terminal what is running and for how long, from ``PATIENCE`` seconds on, until something is printed.
-
-    Shows nothing if ``stream``, standard error by default, is not a terminal, or is a dumb one.
-    """
+    """Shows on a terminal which command is running and for how long, after ``PATIENCE`` seconds and until something is
+    printed. Shows nothing if ``stream``, standard error by default, is not a terminal or is a dumb one."""
     terminal = sys.stderr if stream is None else stream
     if not terminal.isatty() or os.environ.get("TERM") == "dumb":
         yield

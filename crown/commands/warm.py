@@ -1,4 +1,4 @@
-"""``crown warm``: compiles all kernels now, so that no first batch waits for it."""
+"""``crown warm``: compiles all kernels, so that the first batch does not wait for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compiles what is not in the cache, and says where the kernels are; exit code 0."""
+    """Compiles the kernels that are not in the cache, and prints where they are. Returns exit code 0."""
     from crown.compiling.folder import cache_folder
     from crown.compiling.library import library, library_state
     from crown.compiling.warm import all_variants, ensure_compiled

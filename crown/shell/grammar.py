@@ -16,7 +16,7 @@ Value = str | None
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE TABLE: ``columns`` as a schema has them, ``key`` those of the primary key."""
+    """CREATE TABLE: ``columns`` as in a schema, and ``key``, the columns of the primary key."""
 
     name: str
     columns: dict[str, str]
@@ -45,7 +45,8 @@ class Drop:
 
 @dataclass(frozen=True)
 class Insert:
-    """INSERT INTO: ``rows``, or those of a ``query``. ``columns``: in which order; () for the table's."""
+    """INSERT INTO: the ``rows``, or the rows of ``query``. ``columns``: the order of the values; () is the order of the
+    table."""
 
     table: str
     columns: tuple[str, ...]
@@ -55,7 +56,7 @@ class Insert:
 
 @dataclass(frozen=True)
 class Delete:
-    """DELETE FROM: the rows of the ``query``."""
+    """DELETE FROM: deletes the rows of ``query``."""
 
     table: str
     query: str
@@ -71,7 +72,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Select:
-    """A query; ``whole``: the view or table of which it wants all rows, ``limit`` of them."""
+    """A query. ``whole``: the view or table of which all rows are selected, up to ``limit``."""
 
     query: str
     whole: str = ""
@@ -111,7 +112,7 @@ FORMS = {
 
 
 def statement(text: str) -> Statement:
-    """Returns what a statement asks for. CrownError if it is none that the shell knows."""
+    """Returns the parsed statement. Raises CrownError if the shell does not have it."""
     words = text.upper().split()
     if (words and words[0] in ("SELECT", "WITH", "(", "VALUES")) or text.startswith("("):
         return _select(text)
@@ -130,7 +131,7 @@ _NAME = r'(?:\w+|`[^`]+`|"[^"]+")'
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    """Returns a pattern: NAME in it matches a name, and a blank matches any space."""
+    """Returns a regular expression in which NAME matches a name, and a blank matches any whitespace."""
     return re.compile(pattern.replace("NAME", _NAME).replace(" ", r"\s+"), re.IGNORECASE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Tables as the shell prints them: aligned columns for people, JSON lines for programs."""
+"""Prints tables: as aligned columns, or as JSON lines."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _NUMBERS = (int, float, Decimal)
 
 
 def lines(table: pa.Table) -> Iterator[str]:
-    """Yields a table as aligned lines, sorted; a row of a delta begins with + or -, and those with - come first.
-
-    A result has no order of its own, and that of the state is another one in each process. O(values · log rows).
-    """
+    """Yields a table as aligned lines, sorted. A row of a delta begins with + or -, and deleted rows are first. The
+    rows are sorted because a result has no order, and the order of the state differs between processes. O(values · log
+    rows)."""
     names = [name for name in table.column_names if name != WEIGHT]
     signed = len(names) < table.num_columns
     keys = [_key(table[name]) for name in ([WEIGHT, *names] if signed else names)]
@@ -57,7 +56,7 @@ def counted(rows: int) -> str:
 
 
 def _key(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Returns what a column is sorted by: its values, and the texts of those with parts, which Arrow does not sort."""
+    """Returns the values by which a column is sorted. Values with parts, which Arrow does not sort, are texts."""
     if not pa.types.is_nested(column.type):
         return column
     return pa.array([None if value is None else _text(value) for value in all_shown(column)], pa.string())

@@ -26,11 +26,9 @@ _NO_ZONE = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?")
 
 
 class Session:
-    """Carries out statements. ``show``: gets tables with a caption, or a sentence that says what was done.
-
-    The database is made by the first CREATE TABLE, if there is none in the folder. Cost of a SELECT that is more than
-    all rows of one view: that of filling a view of it.
-    """
+    """Executes statements. ``show`` is called with tables and their captions, or with a sentence that reports what was
+    done. If the folder has no database, the first CREATE TABLE creates it. A SELECT that is more than all rows of one
+    view costs as much as filling a view of the query."""
 
     def __init__(self, folder: Path, show: Callable[[str, pa.Table | None], None]) -> None:
         self._folder = folder
@@ -51,7 +49,7 @@ class Session:
             self._opened.close()
 
     def run(self, text: str) -> None:
-        """Carries out one statement. CrownError if it cannot be; nothing has changed then."""
+        """Executes one statement. Raises CrownError if it fails; then nothing has changed."""
         asked = grammar.statement(text)
         self._DO[type(asked)](self, asked)
 
@@ -144,7 +142,7 @@ class Session:
         self._show("", found)
 
     def _asked(self, query: str, weighted: bool = False) -> pa.Table:
-        """Returns the result of a query over tables and views, as they are now."""
+        """Returns the current result of a query over tables and views."""
         db = self._db
         made = program(query, Schema(tuple(db.schema.values())))
         rows = {}
