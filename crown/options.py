@@ -1,9 +1,9 @@
-"""Options in small frozen records, each of which checks what it is given when it is made.
+"""The options of public functions, as small frozen records that check their values when they are created.
 
-A public function takes the fields of some records as keywords, and ``Keywords`` makes the records of them: so
-``on_missing`` means the same, is checked in the same way and is refused with the same sentence by ``crown.view``,
-``crown.open``, ``crown.database``, ``maintain`` on Spark and the command line. The typed dictionaries say which
-keywords a function takes; a test holds them to the records.
+A public function takes the fields of some records as keywords, and ``Keywords`` creates the records from them. So
+``on_missing`` has the same meaning, the same checks and the same error messages in ``crown.view``, ``crown.open``,
+``crown.database``, ``maintain`` on Spark and the command line. The typed dictionaries name the keywords of a function
+for editors and type checkers.
 """
 
 from __future__ import annotations

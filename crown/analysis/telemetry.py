@@ -1,4 +1,4 @@
-"""Metrics as instruments of OpenTelemetry, which asks for their numbers when it exports them."""
+"""Exports metrics as instruments of OpenTelemetry, which reads their values whenever it exports them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crown.analysis.prometheus import Metric, Sample
 from crown.errors import CrownError, needs
 
 _LASTING = 1.0
-"""For so many seconds the numbers that were read are good for all instruments: those of one export belong together."""
+"""Seconds for which read values are reused, so that all instruments of one export have values of the same moment."""
 _TOTAL = "_total"
 
 
@@ -19,8 +19,7 @@ def instrumented(
     provider: Any, metrics: Iterable[Metric], read: Callable[[], Mapping[Metric, Iterable[Sample]]]
 ) -> None:
     """Adds an observable instrument for each metric to the meter ``crown`` of a provider; None: the global one.
-
-    ``read`` returns the numbers. Raises CrownError for what is no provider of meters, and MissingPackageError.
+    ``read`` returns the values. Raises CrownError for an object that is not a meter provider, and MissingPackageError.
     """
     with needs("metrics of OpenTelemetry"):
         from opentelemetry.metrics import MeterProvider, Observation, get_meter_provider

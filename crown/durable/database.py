@@ -122,8 +122,7 @@ class DurableDatabase(
     def fork(self, *, check: Callable[[], None] | None = None) -> DurableFork:
         """Returns a fork as ``Database.fork`` does. Its ``snapshot`` writes the snapshot of this folder in another
         thread, including the views that are registered in the fork: these are not filled again when the folder is
-        opened after ``adopt``. ``snapshot`` is refused once a batch was applied to the fork. Starts a new log file.
-        """
+        opened after ``adopt``. ``snapshot`` is rejected once a batch was applied to the fork. Starts a new log file."""
         self._changeable()
         self._journal.cut()
         engine = self._engine.copied(self._memory_budget, check)

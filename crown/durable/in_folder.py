@@ -67,8 +67,7 @@ class InFolder(Changeable[Deltas]):
 
     def close(self) -> None:
         """Syncs everything to disk, releases the folder, and ends all subscriptions and ``changes``. Results can still
-        be read; changes are refused.
-        """
+        be read, but changes are rejected."""
         self._let_go()
         super().close()
 

@@ -58,10 +58,10 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
     _running = False
 
     def run(self, *, sources: Collection[str] = ()) -> Report:
-        """Reads what has changed in the sources, updates all views in one batch, and returns what was done.
+        """Reads the changes of the sources, updates all views in one batch, and returns a report.
 
-        ``sources``: static ones that are read again. Raises ProjectError for a source that cannot be read; nothing has
-        changed then. O(changes), and a scan of each source of which files were replaced or removed.
+        ``sources``: static sources that are read again. Raises ProjectError if a source cannot be read; then nothing
+        has changed. O(changes), and a scan of each source whose files were replaced or removed.
         """
         begun, report, note = time.monotonic(), Report(), dict(self.note)
         names = {name.lower(): name for name in self._sources}

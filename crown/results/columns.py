@@ -243,12 +243,10 @@ class Frame:
 
 
 class Fed(NamedTuple):
-    """How a kernel makes the rows that enter.
-
-    ``program``: what it evaluates, of the rows of the source, whose columns are ``reads``; its first output says which
-    of them enter, if ``chooses``, else all do. ``columns``: each is a column of the source, or a word of the outputs,
-    counted from -1 down; ``wide``: those of two words.
-    """
+    """How a kernel computes the rows that enter. ``program``: the expressions that it evaluates over the rows of the
+    source, whose columns are ``reads``. If ``chooses``, its first output says which rows enter; otherwise all rows
+    enter. ``columns``: each is a column of the source, or a word of the outputs, counted from -1 downward. ``wide``:
+    the columns of two words."""
 
     columns: tuple[int, ...]
     program: Program | None = None

@@ -211,9 +211,9 @@ class Subscribed(ABC, Generic[Deltas]):
     def subscribe(self, callback: Callable[[Deltas], object]) -> Callable[[], None]:
         """Calls ``callback`` with the deltas of every later batch that changes something, when the batch is applied.
 
-        The deltas are those that ``apply`` returns. Returns a function that ends the subscription. If a callback
-        raises, ``apply`` calls the other callbacks and then raises the error; the batch stays applied.
-        ``apply_batches`` is refused while there are subscribers. A callback may read, but must not apply changes.
+        The deltas are those that ``apply`` returns. Returns a function that ends the subscription. If a callback raises
+        an error, ``apply`` calls the other callbacks and then raises the error; the batch stays applied.
+        ``apply_batches`` is rejected while there are subscribers. A callback may read, but must not apply changes.
         """
         if not callable(callback):
             raise CrownError(f"subscribe takes a function of the deltas (a pyarrow Table), not {callback!r:.100}")
