@@ -84,7 +84,7 @@ def without_output(checkpoint: Path) -> None:
 
 @contextmanager
 def locked_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> Iterator[None]:
-    """Locks an output folder, and claims it for this job, while the job runs. See ``held`` and ``claim_output``.
+    """Locks an output folder, and claims it for this job, while the job runs. See ``locked`` and ``claim_output``.
 
     Without a lock, two jobs that begin at once would both find the folder empty, and each would skip the batches of the
     other.
