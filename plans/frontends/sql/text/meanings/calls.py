@@ -56,10 +56,10 @@ def with_meanings(tree: Any, dialect: str, text: str) -> Any:
         return tree
 
     def made(node: Any) -> Any:
-        make = _MADE.get(type(node))
+        make = _BUILDERS.get(type(node))
         return None if make is None else make(node, dialect)
 
-    return rewritten(tree, tuple(_MADE), made, text)
+    return rewritten(tree, tuple(_BUILDERS), made, text)
 
 
 # Casts
@@ -375,9 +375,9 @@ def _in_lower_case(node: Any, dialect: str) -> Any:
     return call("LOWER", call("HEX", node.this)) if dialect in POSTGRES else None
 
 
-_MADE: dict[type, Callable[[Any, str], Any]] = {
-    **moments.MADE,
-    **strings.MADE,
+_BUILDERS: dict[type, Callable[[Any, str], Any]] = {
+    **moments.BUILDERS,
+    **strings.BUILDERS,
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Log: _logarithm,

@@ -52,7 +52,7 @@ def with_json(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement with JSON in supported functions. Raises PlanError for unsupported forms."""
     for node in nodes(tree, exp.Table, exp.Lateral) if dialect in _SETS else ():
         _read_rows(node)
-    made = rewritten(tree, (*_MADE, exp.Anonymous), lambda node: _made(node, dialect), text)
+    made = rewritten(tree, (*_BUILDERS, exp.Anonymous), lambda node: _replacement(node, dialect), text)
     for node in reversed(nodes(made, *_AGGREGATES, exp.Anonymous)):
         if isinstance(node, _AGGREGATES) or _name(node) in _GROUPED:
             _aggregate(node, dialect, text)
@@ -235,9 +235,9 @@ def _operator(node: Any, dialect: str) -> Any:
     return exp.paren((exp.and_ if every else exp.or_)(*asked, copy=False))
 
 
-def _made(node: Any, dialect: str) -> Any:
+def _replacement(node: Any, dialect: str) -> Any:
     """Returns the replacement of a node, or None if the node stays."""
-    made = _MADE.get(type(node))
+    made = _BUILDERS.get(type(node))
     return made(node, dialect) if made is not None else _named(node, dialect)
 
 
@@ -257,7 +257,7 @@ def _named(node: Any, dialect: str) -> Any:
     return None
 
 
-_MADE: dict[type, Callable[[Any, str], Any]] = {
+_BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.JSONObject: _standard,
     exp.JSONArray: _standard,
     exp.JSONFormat: _written,

@@ -50,10 +50,10 @@ def _path(node: Any, dialect: str) -> Any:
 
 def with_paths(tree: Any, text: str) -> Any:
     """Rewrites each JSON path of several words as one string, as in Spark."""
-    return rewritten(tree, (exp.JSONBExtract, exp.JSONBExtractScalar, exp.Anonymous), _made, text)
+    return rewritten(tree, (exp.JSONBExtract, exp.JSONBExtractScalar, exp.Anonymous), _replacement, text)
 
 
-def _made(node: Any) -> Any:
+def _replacement(node: Any) -> Any:
     """Returns the call that looks up a path, or None if the node does not, or if its path is not constant."""
     if not isinstance(node, exp.Anonymous):
         function = "GET_JSON_OBJECT" if isinstance(node, exp.JSONBExtractScalar) else "JSON_QUERY"

@@ -185,7 +185,7 @@ def sliced(node: Any, dialect: str) -> Any:
     return exp.Anonymous(this="TIME_BUCKET", expressions=[width, node.this.copy(), begin])
 
 
-MADE: dict[type, Callable[[Any, str], Any]] = {
+BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.TimestampFromParts: _moment,
     exp.Extract: _extracted,
     exp.Week: _week,

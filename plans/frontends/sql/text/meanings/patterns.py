@@ -53,7 +53,7 @@ def with_patterns(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement with Java's datetime patterns."""
     if dialect not in DIALECTS:
         return tree
-    return rewritten(tree, (exp.Anonymous,), lambda node: _made(node, dialect), text)
+    return rewritten(tree, (exp.Anonymous,), lambda node: _replacement(node, dialect), text)
 
 
 DIALECTS = ("postgres", "redshift", "materialize", "risingwave", "snowflake", "oracle")
@@ -149,7 +149,7 @@ def _quoted(pattern: str, written: bool) -> str:
     return made + (_java(_Word("", pattern[at:], False)) if at < len(pattern) else "")
 
 
-def _made(node: Any, dialect: str) -> Any:
+def _replacement(node: Any, dialect: str) -> Any:
     name = str(node.this).upper()
     if name not in FUNCTIONS or not 1 <= len(node.expressions) <= 2:
         return None

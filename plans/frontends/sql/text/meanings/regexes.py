@@ -34,7 +34,7 @@ def with_regexes(tree: Any, dialect: str, text: str) -> Any:
     """Rewrites the regular expressions of another dialect into Spark's."""
     if dialect in AS_SPARK:
         return tree
-    return rewritten(tree, tuple(_MADE), lambda node: _MADE[type(node)](node, dialect), text)
+    return rewritten(tree, tuple(_BUILDERS), lambda node: _BUILDERS[type(node)](node, dialect), text)
 
 
 def _text(node: Any) -> str | None:
@@ -200,7 +200,7 @@ def _split_to_array(node: Any, dialect: str) -> Any:
     return _split(exp.RegexpSplit(this=given[0].copy(), expression=given[1].copy()), dialect)
 
 
-_MADE: dict[type, Callable[[Any, str], Any]] = {
+_BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.RegexpReplace: _replaced,
     exp.RegexpLike: _like,
     exp.RegexpILike: _like,

@@ -104,7 +104,7 @@ def _sliced(node: Any, dialect: str) -> Any:
     return call("LIST_SLICE", node.this, *(exp.Literal.number(one) for one in (first, last)))
 
 
-MADE: dict[type, Callable[[Any, str], Any]] = {
+BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Format: _formatted,
     exp.Strtok: _token,
     exp.Convert: _converted,

@@ -54,7 +54,7 @@ def from_clickhouse(tree: Any, dialect: str, text: str) -> Any:
         node.pop()
     for join in [one for one in nodes(tree, exp.Join) if str(one.args.get("kind") or "").upper() == "ARRAY"]:
         _joined_array(join, text)
-    return rewritten(tree, (*_COMBINED, *_OWN, exp.Anonymous), _made, text)
+    return rewritten(tree, (*_COMBINED, *_OWN, exp.Anonymous), _replacement, text)
 
 
 def _joined_array(join: Any, text: str) -> None:
@@ -74,7 +74,7 @@ def _joined_array(join: Any, text: str) -> None:
     select.append("laterals", placed(view, extent(array)))
 
 
-def _made(node: Any) -> Any:
+def _replacement(node: Any) -> Any:
     if isinstance(node, exp.DateTrunc):
         return _start([node.this, exp.Literal.string(node.text("unit"))])
     if isinstance(node, exp.JSONExtractScalar):

@@ -20,7 +20,7 @@ _ZONES = ("postgres", "redshift", "materialize", "risingwave", "duckdb")
 
 def with_conversions(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement of another dialect with Spark's conversions. A conversion that Spark does not have stays."""
-    return rewritten(tree, tuple(_MADE), lambda node: _MADE[type(node)](node, dialect), text)
+    return rewritten(tree, tuple(_BUILDERS), lambda node: _BUILDERS[type(node)](node, dialect), text)
 
 
 def without_empty_orders(tree: Any) -> Any:
@@ -99,7 +99,7 @@ def _zone(node: Any, dialect: str) -> Any:
     return exp.Anonymous(this="TIMEZONE", expressions=[node.args["zone"].copy(), node.this.copy()])
 
 
-_MADE: dict[type, Callable[[Any, str], Any]] = {
+_BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Split: _split,
     exp.ToNumber: _number,
     exp.StringToArray: _split_array,

@@ -19,7 +19,7 @@ def with_pivots(tree: Any, dialect: str, text: str) -> Any:
 
     Statements of another form stay, and are rejected later.
     """
-    tree = rewritten(tree, (exp.Pivot,), _made, text)
+    tree = rewritten(tree, (exp.Pivot,), _replacement, text)
     for node in nodes(tree, exp.Pivot):
         node.set("filtered", dialect not in _WITHOUT_ROWS)
     return tree
@@ -29,7 +29,7 @@ _WITHOUT_ROWS = ("spark", "ansi", "flink", "databricks")
 """Dialects in which even COUNT is NULL for a value without rows in a group."""
 
 
-def _made(node: Any) -> Any:
+def _replacement(node: Any) -> Any:
     """Returns the query of a PIVOT statement, or None for a PIVOT in FROM."""
     if node.this is None:
         return None
