@@ -65,7 +65,7 @@ def test_the_command_says_how_the_benchmarks_are_installed(monkeypatch: pytest.M
     found = metadata.entry_points(group="crown.commands")
     monkeypatch.setattr(metadata, "entry_points", lambda group: [one for one in found if one.name != "bench"])
     assert main(["bench", "run"]) == 2
-    assert capsys.readouterr().err == "crown: crown bench is a package of its own: pip install 'crown-ivm[bench]'\n"
+    assert capsys.readouterr().err == "crown: crown bench is in a separate package: pip install 'crown-ivm[bench]'\n"
     assert "bench" in parsers_of(capsys)
 
 

@@ -111,7 +111,7 @@ def _add_commands(subparsers: Any, chosen: str | None) -> None:
 
     commands = {point.name: point for point in entry_points(group="crown.commands")}
     for name in _APART - set(commands):
-        absent = MissingPackageError(f"crown {name} is a package of its own: pip install 'crown-ivm[{name}]'")
+        absent = MissingPackageError(f"crown {name} is in a separate package: pip install 'crown-ivm[{name}]'")
         if name == chosen:
             raise absent
         subparsers.add_parser(name, help=f"({absent})")

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the folder of crown.open",
     )
     parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="seconds between two readings (2)")
-    parser.add_argument("--once", action="store_true", help="look once, and end")
+    parser.add_argument("--once", action="store_true", help="print once and exit")
     parser.add_argument("--json", action="store_true", help="print a line of JSON per cell, or folder, and reading")
     parser.add_argument(
         "--prometheus", metavar="FILE", help="also write the numbers to this file, in Prometheus' text format"
