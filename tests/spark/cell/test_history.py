@@ -234,7 +234,7 @@ def test_a_checkpoint_from_before_there_was_a_chain_of_digests_is_gone_on_with(
         assert got == DELTAS[batch]
         assert report.restored == ([0, 1][not from_snapshot] if batch == 2 else -1)
     assert job.cell(0).log.read(2).parent == job.cell(0).log.digest(1)
-    assert not list(job.cell(0).log.troubles(whole=True))
+    assert not list(job.cell(0).log.troubles(complete=True))
 
 
 def resigned(data):
