@@ -39,7 +39,7 @@ def with_values(group: Group, rows: Query, stages: Stages, grouped: Grouped) -> 
     separate = _separate_feeds(group, rows, stages, grouped, list(value_columns), summed)
     several = work(_joins(stages, start))
     if several < single:
-        return _noted(separate, f"{_named(valued)}: feeds of their own", several, single, stages)
+        return _noted(separate, f"{_named(valued)}: separate feeds", several, single, stages)
     stages.forget(start)
     return _noted(grouped(group, rows), f"{_named(valued)}: from the feed of the sums", single, several, stages)
 
