@@ -168,11 +168,10 @@ class Propagation:
 
     def _run(self, entered: Entered | None = None) -> Blocks:
         marks, filling = self._marks, False
-        inserted_rows = None if entered is None else self._take_inserted_rows(entered)
+        inserted = None if entered is None else self._take_inserted_rows(entered)
         for sign in (-1, 1):
-            if sign > 0 and inserted_rows is not None:
-                marks[layout.X_FILL] = inserted_rows.shape[1]
-                self.buffers.out[:, : inserted_rows.shape[1]] = inserted_rows
+            if sign > 0 and inserted is not None:
+                self.buffers.out[:, : inserted.shape[1]], marks[layout.X_FILL] = inserted, inserted.shape[1]
             if sign > 0 and marks[layout.X_MODE] == layout.MODE_DELTAS and (filling := self._fills()):
                 if marks[layout.X_FILL]:
                     yield from self._handed(-1)
