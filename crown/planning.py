@@ -37,8 +37,7 @@ def explain(
     dialect: str = "spark",
     tree: str | None = None,
 ) -> str:
-    """Returns the class, join tree, views and bounds of a query as text. For a program it returns the stages. See
-    ``plan``.
+    """Returns the class, join tree, views and bounds of a query as text, or the stages of a program. See ``plan``.
 
     >>> print(explain("SELECT DISTINCT a FROM r", {"r": {"a": "int64"}}).splitlines()[0])
     query     SELECT DISTINCT a FROM r
