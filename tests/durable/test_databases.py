@@ -109,7 +109,7 @@ def test_a_view_that_a_fork_has_filled_is_one_that_was_registered(
         assert contents(db) == contents(twin)
         db.check_invariants()
         assert db.note == len(given)
-        with pytest.raises(CrownError, match="it is closed"):
+        with pytest.raises(CrownError, match="is closed and rejects changes"):
             fork.apply(given[-1])
         with pytest.raises(CrownError, match="not a fork of the database"):
             db.adopt(crown.database(SCHEMA))

@@ -164,7 +164,7 @@ def test_a_motif_is_saved_and_loaded_with_its_structs(tmp_path: Path) -> None:
     change = {"edges": [{"src": 0, "dst": 3, "kind": "z"}]}
     assert copies(again.apply(change).to_pylist()) == copies(view.apply(change).to_pylist())
     crown.view("SELECT src FROM edges", TABLES).save(tmp_path / "other")
-    with pytest.raises(crown.SnapshotError, match="no motif"):
+    with pytest.raises(crown.SnapshotError, match="not a motif"):
         crown.graph.load(tmp_path / "other")
 
 

@@ -95,7 +95,7 @@ def test_of_csv_nothing_is_null_and_all_else_is_a_text(rows_of: Reader) -> None:
 def test_a_snapshot_does_not_replace_what_is_no_file(tmp_path: Path) -> None:
     view = crown.view("SELECT a FROM r", {"r": {"a": "int64"}})
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SnapshotError, match="this is no file, and would be replaced"):
+    with pytest.raises(SnapshotError, match="this is not a regular file, and would be replaced"):
         view.save(tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
 

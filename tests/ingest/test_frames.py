@@ -173,7 +173,7 @@ def test_what_is_no_frame_is_told_what_is_wanted() -> None:
         (["abc"], r"a row is .*, not 'abc'$"),
         ([{"a": 1, "s": "x", "x": 1.0}, 5], "must hold dicts"),
         (np.zeros(4), r"of shape \(4,\) is not a table; give a structured array, or one of shape \(n, 3\)"),
-        (np.zeros((4, 9)), r"of shape \(4, 9\) is no table"),
+        (np.zeros((4, 9)), r"of shape \(4, 9\) is not a table"),
         (pa.array([1, 2]), "cannot be read as columns"),
         (5, "changes must be a table .* not int"),
         ("a", "changes must be a table .* not str"),

@@ -135,7 +135,7 @@ def test_a_column_that_may_say_how_a_row_changes_is_refused_unless_the_query_rea
     (tmp_path / "t.csv").write_text("id,weight\n1,-1\n")
     given = ["--input", f"t={tmp_path / 't.csv'}"]
     assert main(["run", "SELECT id FROM t", *given]) == 2
-    assert "the batch has a column 'weight'; rename it to '_weight' if it says" in capsys.readouterr().err
+    assert "the batch has a column 'weight'; rename it to '_weight' if it holds" in capsys.readouterr().err
     assert results(capsys, "SELECT id, weight FROM t", *given) == [{"id": 1, "weight": -1}]
     assert results(capsys, "SELECT * FROM t", *given) == [{"id": 1, "weight": -1}]
     assert results(capsys, "Q(a, b) :- t(a, b).", *given) == [{"a": 1, "b": -1}]
