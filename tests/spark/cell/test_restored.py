@@ -77,7 +77,7 @@ def test_a_plan_is_kept_once_and_refused_if_it_was_changed_or_is_another_s(tmp_p
     keep_plan(LocalFolder(tmp_path), **said)
     keep_plan(LocalFolder(tmp_path), **{**said, "on_missing": "trust"})  # later ones change nothing
     assert kept_plan(LocalFolder(tmp_path), HOPS.fingerprint) == KeptPlan(HOPS, "ignore")
-    with pytest.raises(DamagedStateError, match="of another query"):
+    with pytest.raises(DamagedStateError, match="belongs to another query"):
         kept_plan(LocalFolder(tmp_path), NAMES.fingerprint)
     path = tmp_path / "plan.json"
     path.write_text(path.read_text().replace("ignore", "trust!"))

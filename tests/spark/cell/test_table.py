@@ -53,7 +53,7 @@ def test_parts_of_a_table_give_what_all_of_it_gives_at_once(query, deletes, shar
     assert table.enter(engine, envelope, given) == []
     assert entered[:3] == parts, "a part enters before the next one is asked for"
     found = Counter()
-    for batch in table.whole(engine):
+    for batch in table.full_result(engine):
         assert batch.schema == engine.delta_schema
         for *row, weight in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             assert weight > 0
@@ -118,8 +118,8 @@ def test_parts_of_a_table_enter_a_program_with_the_result_of_one_batch(query, de
     assert table.enter(engine, envelope, given) == []
     assert entered[:3] == [len(rows) - 7, len(rows) - 14, len(rows) - 21]
     changes, _ = envelope.split(Batches(rows))
-    assert rows_of(table.whole(engine)) == rows_of(other.run(other.prepare(changes)))
-    assert all(batch.schema == engine.delta_schema for batch in table.whole(engine))
+    assert rows_of(table.full_result(engine)) == rows_of(other.run(other.prepare(changes)))
+    assert all(batch.schema == engine.delta_schema for batch in table.full_result(engine))
     engine.check_invariants()
 
 
