@@ -25,6 +25,7 @@ from crown.programs import snapshot
 from crown.programs.base_rows import kept_of
 from crown.programs.database_engine import DatabaseEngine
 from crown.programs.result import ResultOf
+from crown.programs.wanted import ALL, NOTHING
 from crown.reading import Readable
 from crown.results.subscribers import Audience, Pick, Subscribed
 from crown.views import extra_of
@@ -286,15 +287,15 @@ class Database(
     def _run(self, changes: Mapping[str, Any], deltas: bool) -> dict[str, pa.Table]:
         engine = self._engine
         with engine.uninterrupted:
-            prepared = self._prepared(changes)
+            prepared = self._prepared(changes, deltas)
             return engine.run(prepared, deltas=deltas, closing=partial(self._before_commit, prepared))
 
-    def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
+    def _prepared(self, changes: Mapping[str, Any], deltas: bool) -> PreparedBatch:
         """Returns a batch, checked and coded."""
         self._changeable()
         if self._engine.reads_clock:
             changes = with_time(changes)
-        return self._engine.prepare(changes, strict=self._quarantine_dir is None)
+        return self._engine.prepare_at_once(changes, self._quarantine_dir is None, ALL if deltas else NOTHING)
 
     def _before_commit(self, prepared: PreparedBatch) -> None:
         """Reports absent deletes and bad rows of an applied batch, before the batch is committed."""
@@ -317,7 +318,7 @@ class Database(
 
     def explain(self) -> str:
         """Returns the views and the stages that maintain them, as text."""
-        return text(self.program, self._engine.wires, needs_no_arrow)
+        return text(self.program, self._engine.wires, needs_no_arrow, self._engine.segments)
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters of tables and stages, batches applied, and rows quarantined by this object."""

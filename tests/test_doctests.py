@@ -34,6 +34,7 @@ MODULES = (
     "plans.frontends.motif",
     "plans.frontends.motif.find",
     "plans.frontends.sql.text.statements",
+    "plans.lowering.groups.copies",
     "plans.lowering.groups.narrowing",
     "plans.lowering.groups.numbers",
     "plans.lowering.ranks",

@@ -17,6 +17,7 @@ import numpy as np
 import crown.ml
 from bench.cases import cofactors, datasets, job, nexmark, ordered, shop, snb, streams, tpcds
 from bench.cases.aggregates import AGGREGATES
+from bench.cases.integers import as_integers
 from bench.cases.job import JOB
 from bench.cases.motifs import MOTIFS
 from bench.cases.nexmark import NEXMARK
@@ -222,6 +223,7 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     ``steps`` of the λ stream; ``arrived`` (share of the edges that are inserted, none of which is deleted, instead of
     a window); ``persons`` of generated SNB data; ``events`` of the shop and of Nexmark; ``rows`` of each relation of
     the star of six, and of the window of rows in order, or of all tables of JOB together;
+    ``integers``: TPC-H with dates, decimals and texts as integers;
     ``prefix`` (updates; by default the workload's, 0 for all).
 
     Deterministic.
@@ -275,7 +277,12 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     if prefix:
         stream = stream.head(prefix)
     where = None if workload.where is None else workload.where.replace("{n}", str(threshold))
-    return Loaded(workload, workload.sql.replace("{n}", str(threshold)), where, schema, stream)
+    sql = workload.sql.replace("{n}", str(threshold))
+    if options.get("integers"):
+        sql, tables = as_integers(sql, stream.tables)
+        schema = {name: dict.fromkeys(columns, "int64") for name, columns in schema.items()}
+        stream = replace(stream, tables=tables)
+    return Loaded(workload, sql, where, schema, stream)
 
 
 def _tpcds(workload: Workload, folder: Path, prefix: int) -> Loaded:

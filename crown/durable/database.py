@@ -141,9 +141,9 @@ class DurableDatabase(
         """
         return {**super().stats(), **self._written()}
 
-    def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
+    def _prepared(self, changes: Mapping[str, Any], deltas: bool) -> PreparedBatch:
         self._ready(self._engine.lost)
-        return super()._prepared(changes)
+        return super()._prepared(changes, deltas)
 
     def _before_commit(self, prepared: PreparedBatch) -> None:
         super()._before_commit(prepared)

@@ -16,8 +16,8 @@ import pyarrow as pa
 from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import PreparedBatch
 from crown.programs.base_rows import kept
+from crown.programs.pipelines.native import NativeRuntime
 from crown.programs.result import ResultOf
-from crown.programs.runtime import ProgramRuntime
 from crown.programs.wanted import ALL, NOTHING
 from crown.stages.linear import Linear
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, layout_words, parts_of, parts_of_program
@@ -26,7 +26,7 @@ from plans.program import Program
 from plans.programs.reads import key_of
 
 
-class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database(path) make another one"):
+class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(path) make another one"):
     """Maintains a program with named results. Not thread-safe; arguments as for ``ProgramRuntime``.
 
     The base tables keep whole rows: a query that comes later may read any column.
@@ -45,6 +45,7 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
         assert program.results is not None, "its results have names"
         self.results: Mapping[str, ResultOf] = {result.name: ResultOf(self, result.stage) for result in program.results}
         self._numbers = {result.name: result.stage for result in program.results}
+        self._find_pipeline(None, self._numbers.values())
 
     @classmethod
     def create(

@@ -10,13 +10,11 @@ stages are gathered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
 import pyarrow as pa
-from typing_extensions import override
 
 from crown.engine.delivery import Batches, Delivery
 from crown.errors import CrownError, SnapshotError
@@ -24,25 +22,20 @@ from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.tables.given import Dealt
 from crown.kernels.memory import arena as A
-from crown.programs.kernels import pipeline as kernels
-from crown.programs.pipelines.made import pipeline_of
-from crown.programs.pipelines.pipeline import Pipeline
+from crown.programs.pipelines.native import NativeRuntime
 from crown.programs.result import ResultOf
-from crown.programs.runtime import ProgramRuntime
-from crown.programs.wanted import ALL, Wanted
+from crown.programs.wanted import Wanted
 from crown.stages.state.memory import ProgramMemory, layout_words, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
 from plans.search.cells.shares import grids_of
 
 
-class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) make another one"):
+class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make another one"):
     """Maintains a program with one result. Not thread-safe; arguments as for ``ProgramRuntime``.
 
     ``create`` or ``attach`` makes one. ``result_schema``: the Arrow schema of the result; that of a bag has
-    ``_weight``. ``delta_schema``: of the deltas, which are the result's columns and ``_weight``. ``pipeline``: what
-    runs the first stages, or all, in one native call; None if it runs none. ``segments`` says how each part of the
-    stages runs, and why.
+    ``_weight``. ``delta_schema``: of the deltas, which are the result's columns and ``_weight``.
     """
 
     def __init__(
@@ -62,7 +55,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         self.columns = self.result.columns
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
         self.bag = self.result.bag
-        self.pipeline, self.segments = pipeline_of(self, self._preparer, self.result.records)
+        self._find_pipeline(self.result.records)
 
     @classmethod
     def create(
@@ -124,76 +117,6 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
 
     # Changes
     # ------------------------------------------------------------------------------------------------------------------
-
-    def prepare_at_once(
-        self, changes: Mapping[str, Any], strict: bool, wanted: Wanted, known: PreparedBatch | None = None
-    ) -> PreparedBatch:
-        """Does what ``prepare`` does for a batch that is applied next, by ``apply``: it may be scanned only then."""
-        pipeline = self.pipeline
-        if strict and pipeline is not None and (most := pipeline.most(wanted)):
-            self.ready()
-            if self._interns and self.memory.dictionary.overgrown:
-                self._sweep()
-            found = self._preparer.unscanned(changes)
-            if found is not None and found.rows <= most:
-                return found
-        return self.prepare(changes, strict, known)
-
-    @override
-    def apply(
-        self,
-        prepared: PreparedBatch,
-        wanted: Wanted = ALL,
-        closing: Callable[[list[Any]], None] | None = None,
-    ) -> list[Any]:
-        pipeline, unscanned = self.pipeline, prepared.unscanned
-        self.ready()
-        if pipeline is None or not unscanned:
-            return self._drawn(prepared, wanted, closing)
-        asked, rest = kernels.BAD, None
-        pipeline.open(unscanned)
-        self._open()
-        self._torn = self._in_call = True
-        try:
-            asked = pipeline.run(wanted, unscanned)
-            if asked == kernels.BAD:
-                self._torn = False
-                self._end(changed=False)
-            else:
-                pipeline.note(prepared)
-                if asked in kernels.ALL_DONE:
-                    return self._delivered_at_once(pipeline, prepared, wanted, closing)
-                rest = pipeline.handed_over(prepared, asked)
-        except BaseException as error:
-            given, nets = prepared, dict[str | int, Zset]()
-            if asked in kernels.ALL_DONE:
-                given = replace(given, nets=pipeline.nets())
-                nets.update(self._unchanged)
-                nets.update(enumerate(self._nothing_of))
-                nets.update(given.nets)
-            self._roll_back(given, nets, error)
-            raise
-        finally:
-            self._in_call = False
-            pipeline.close()
-        if rest is not None:
-            return self._drawn(rest, wanted, closing)
-        given = self.prepare({one.name: one.given for one in unscanned})  # which says what is wrong with it
-        return self._drawn(given, wanted, closing)
-
-    def _delivered_at_once(
-        self, pipeline: Pipeline, given: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None] | None
-    ) -> list[Any]:
-        """Returns what is delivered of a batch that a pipeline has done, and lets it stand."""
-        self.base_tables.record_complete()
-        if pipeline.linear:
-            pipeline.tally(self.tallies)
-        self._torn = False
-        found = pipeline.delivered() if wanted.deltas else []
-        if closing is not None:
-            closing(found)
-        self._stand(given)
-        return found
 
     def run(
         self,

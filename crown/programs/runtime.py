@@ -49,7 +49,6 @@ from crown.store.memory import numbers
 from crown.store.zset import Zset
 from plans.program import Program
 from plans.programs.reads import asks_users, key_of
-from plans.programs.stages import JoinStage
 from plans.programs.wiring import wiring
 from plans.search.cells.shares import grids_of
 from plans.time.clock import reads_clock
@@ -112,9 +111,9 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self._resting = [not (isinstance(stage, Groups) and stage.stage.whole) for stage in self.stages]
         self._nothing_of = [Zset.empty(len(stage.columns)) for stage in self.stages]
         self._streaming = last if streams and isinstance(last := self.stages[-1], Join) else None
-        shown = program.stages[-1] if self._streaming is not None else None
-        self._asks = isinstance(shown, JoinStage) and asks_users(shown.plan)
+        self._asks = self._streaming is not None and asks_users(self._streaming.stage.plan)
         self._gathering = list(enumerate(self.stages))[: len(self.stages) - (self._streaming is not None)]
+        self._left: frozenset[int] = frozenset()  # stages that are applied after a native call of the others
         self.tallies = Tallies(self.stages)
         self.header = numbers(memory.parts[0][: A.H_TABLES])  # engines that share memory have it in common
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
@@ -297,7 +296,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 if self._rests(number, inputs):
                     nets[number] = self._nothing_of[number]
                     continue
-                if not given.passed:  # otherwise a stage may have applied a part of it
+                if not given.passed or number in self._left:  # otherwise a stage may have applied a part of it
                     self._torn = False
                     self.uninterrupted.check()
                     self._torn = True

@@ -6,12 +6,13 @@ from plans.lowering.clock.conditions import timed
 from plans.lowering.comparisons.bests import by_bests
 from plans.lowering.comparisons.slices import sliced
 from plans.lowering.firsts import first_values
+from plans.lowering.groups.copies import grouped_once
 from plans.lowering.groups.narrowing import narrowed
 from plans.lowering.groups.numbers import numbered
 from plans.lowering.ranks import ranked
 from plans.queries.algebra import Relation
 
-RULES = (numbered, ranked, sliced, timed, by_bests, narrowed, first_values)
+RULES = (numbered, ranked, sliced, timed, by_bests, narrowed, grouped_once, first_values)
 """Functions from relation to relation. Each returns an equivalent relation."""
 
 

@@ -79,7 +79,7 @@ class Aggregate:
     columns, none for COUNT(*). `where` names a boolean feed column (FILTER): rows count where it is TRUE.
     """
 
-    json_may_lack: ClassVar[tuple[str, ...]] = ("share", "separator", "order")
+    json_may_lack: ClassVar[tuple[str, ...]] = ("share", "separator", "order", "power")
     name: str
     type: str
     function: str
@@ -89,10 +89,12 @@ class Aggregate:
     share: float | None = None
     separator: str | None = None
     order: tuple[Order, ...] = ()
+    power: int = 1
 
     def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only aggregates of values in order have."""
+        """Returns the fields that only aggregates of values in order, and powers, have."""
         kept = {"share": self.share is not None, "separator": self.separator is not None, "order": bool(self.order)}
+        kept["power"] = self.power != 1
         return tuple(name for name, there in kept.items() if not there)
 
     @classmethod

@@ -314,4 +314,5 @@ def _aggregated(call: Aggregate) -> str:
     more = [repr(part) for part in (call.share, call.separator) if part is not None]
     given = ", ".join([*call.arguments, *more]) or "*"
     order = f" ORDER BY {_order(call.order)}" if call.order else ""
-    return f"{call.function.upper()}({distinct}{given}{order}){where}"
+    power = f" ^ {call.power}" if call.power > 1 else ""
+    return f"{call.function.upper()}({distinct}{given}{order}){where}{power}"

@@ -187,6 +187,7 @@ def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> s
             a.share,
             a.separator,
             [(place[o.column], o.falling, o.nulls_last) for o in a.order],
+            a.power,
         )
         for a in stage.aggregates
     ]

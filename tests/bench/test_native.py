@@ -14,10 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from bench.cases import integers
 from bench.cases.streams import Stream
 from bench.cases.workloads import WORKLOADS, load
 from bench.harness.machine import one_core
@@ -168,10 +170,10 @@ def test_the_stream_is_one_file_of_rows_and_updates_that_gives_every_value_back(
     tables, literals = native.write(loaded, path)
     assert tables == [{"name": "T", "columns": list(columns), "rows": 3}]
     words = np.frombuffer(path.read_bytes()[: 3 * 4 * 8], "<i8").reshape(3, 4)
-    assert words[:, 0].tolist() == [7, native.NULL, 2**40]
+    assert words[:, 0].tolist() == [7, integers.NULL, 2**40]
     assert words[0, 1] == words[2, 1] == literals["ÅSIA"] != words[1, 1]
     assert (words[:, 1] & 0xFFFFFFFF).tolist() == [4, 1, 4]
-    assert words[:, 2].tolist() == [literals["1995-03-15"], native.NULL, 0]
+    assert words[:, 2].tolist() == [literals["1995-03-15"], integers.NULL, 0]
     assert literals["1995-03-15"] == (day - datetime.date(1970, 1, 1)).days
     assert literals["absent"] == -1
     assert words[:, 3].tolist() == [-125, 90071992547409920, 0]
@@ -247,3 +249,33 @@ def test_without_cargo_what_is_left_out_is_said_in_a_line(tmp_path) -> None:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("differential dataflow and dbsp are left out")
+
+
+def test_a_query_over_integers_has_the_groups_of_the_same_query_over_values() -> None:
+    shop = {
+        "customer": pa.table({"c_custkey": [1, 2], "c_mktsegment": ["BUILDING", "MACHINERY"]}),
+        "lineitem": pa.table(
+            {
+                "l_custkey": [1, 1, 2],
+                "l_extendedprice": pa.array([Decimal("10.50"), Decimal("2.00"), Decimal("7.25")], pa.decimal128(15, 2)),
+                "l_discount": pa.array([Decimal("0.10"), Decimal("0.00"), Decimal("0.05")], pa.decimal128(15, 2)),
+                "l_shipdate": pa.array(
+                    [datetime.date(1995, 3, 16), datetime.date(1995, 3, 1), datetime.date(1996, 1, 1)]
+                ),
+            }
+        ),
+    }
+    sql = (
+        "SELECT c_mktsegment, SUM(l_extendedprice * (1 - l_discount)) AS s FROM customer, lineitem "
+        "WHERE c_custkey = l_custkey AND l_shipdate > DATE '1995-03-15' AND c_mktsegment = 'BUILDING' GROUP BY 1"
+    )
+    query, tables = integers.as_integers(sql, shop)
+    assert all(field.type == pa.int64() for table_ in tables.values() for field in table_.schema)
+    connection = duckdb.connect()
+    found = []
+    for text, given in ((sql, shop), (query, tables)):
+        for name, rows in given.items():
+            connection.register(name, rows)
+        found.append([row[1] for row in connection.execute(text).fetchall()])
+    assert found[0] == [Decimal("9.4500")]
+    assert found[1] == [94_500]

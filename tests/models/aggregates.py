@@ -33,7 +33,7 @@ def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]],
         found = Counter(dict.fromkeys(found, 1))
     rows = list(found.elements())
     if call.function in ("count", "regr_count", "cofactor"):
-        return len(rows)
+        return len(rows) ** call.power
     if call.function == "count_if":
         return sum(bool(value) for (value,) in rows)
     if not rows:

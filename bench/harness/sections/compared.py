@@ -156,6 +156,9 @@ def native(scale: str) -> list[Cell]:
         large = {"scale_factor": 1.0, "window": 0.25, "prefix": 6_000_000}
         names = ("agg-tpch-q3", "agg-tpch-q5", "agg-tpch-q10")
         settings += [(name, {"title": f"{AGGREGATES[name].title}, SF 1", "options": large}) for name in names]
+        # The others take integers in any case. Here this engine takes no other values, either.
+        integers = {"options": {"integers": True}}
+        settings += [(name, {"title": f"{AGGREGATES[name].title}, over integers"} | integers) for name in names]
     cells = []
     for rows in (1_000,) if quick else (10_000, 1_000):
         at: Cell = {"batch_rows": rows, "law": "batch", "x": rows, "one_core": True, "counted_as_elsewhere": True}
@@ -167,5 +170,6 @@ def native(scale: str) -> list[Cell]:
             if grouped:  # the others trust the stream that every delete finds its row
                 cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **common))
             peers = [peer for peer, written in WRITTEN.items() if name in written]
-            cells += [cell(name, peer, "delta", scale, **common) for peer in peers]
+            theirs = {what: value for what, value in common.items() if value != {"integers": True}}
+            cells += [cell(name, peer, "delta", scale, **theirs) for peer in peers]
     return cells

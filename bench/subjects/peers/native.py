@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.cases.integers import Codes
 from bench.cases.workloads import Loaded
 from bench.subjects.peers import foreign
 from bench.subjects.subject import Progress, SkipError
@@ -30,7 +31,6 @@ _ORDERED = ("ord-lag", "ord-running", "ord-top", "ord-asof")
 _ALL = _JOINS + _COUNTS + _TABLES
 WRITTEN = {"dd": _ALL, "dd-delta": ("3-hop", "4-hop", "triangle", "agg-triangle"), "dbsp": _ALL + _ORDERED}
 """The workloads that the crates implement, by subject."""
-NULL = -(2**63)
 _SMALL = 2**31
 _CHECKS = 3  # all of ``bench.harness.oracle``, because these processes start quickly
 
@@ -120,7 +120,7 @@ def write(loaded: Loaded, path: Path) -> tuple[list[dict[str, Any]], dict[str, i
     Returns the tables (name, columns, number of rows), and the texts and dates that the query names, as values. Raises
     SkipError for integers that do not fit the dataflow's type.
     """
-    stream, codes = loaded.stream, _Codes()
+    stream, codes = loaded.stream, Codes()
     narrow = loaded.workload.kind != "snb"
     shapes = []
     with path.open("wb") as file:
@@ -139,39 +139,3 @@ def write(loaded: Loaded, path: Path) -> tuple[list[dict[str, Any]], dict[str, i
 
 def _fits(values: np.ndarray) -> bool:
     return bool(values.min(initial=0) >= 0 and values.max(initial=0) < _SMALL)
-
-
-class _Codes:
-    """Encodes values as 64-bit integers: a date as its days since 1970, a decimal as its digits, a text as its number
-    in the upper half and its length in the lower, NULL as the smallest integer.
-    """
-
-    def __init__(self) -> None:
-        self._texts: dict[str, int] = {}
-
-    def values(self, column: pa.Array) -> np.ndarray:
-        """Returns the values of a column (int64[n])."""
-        if pa.types.is_string(column.type):
-            coded = column.dictionary_encode()
-            words = np.array([self._word(text) for text in coded.dictionary.to_pylist()], np.int64)
-            return words[coded.indices.to_numpy()]
-        if pa.types.is_decimal128(column.type):
-            low = np.frombuffer(column.buffers()[1], np.int64)[
-                2 * column.offset : 2 * (column.offset + len(column)) : 2
-            ]
-            return np.ascontiguousarray(low)
-        if pa.types.is_date32(column.type):
-            column = column.cast(pa.int32())
-        return column.cast(pa.int64()).fill_null(NULL).to_numpy()
-
-    def literals(self, sql: str) -> dict[str, int]:
-        """Returns the texts and dates in a query, and the value of each; -1 for a text that is not in the data."""
-        found = {}
-        for date, text in re.findall(r"(DATE )?'([^']*)'", sql):
-            found[text] = (
-                int(np.datetime64(text).astype("datetime64[D]").astype(int)) if date else self._texts.get(text, -1)
-            )
-        return found
-
-    def _word(self, text: str) -> int:
-        return self._texts.setdefault(text, len(self._texts) << 32 | len(text))

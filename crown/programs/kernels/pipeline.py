@@ -279,7 +279,6 @@ def _applied(batches, plan, texts, dictionary, octets, base, memory, bytes_of_me
         else:
             found = _ran(plan, dictionary, memory, state, slots, x)
     if found == group.DONE and plan[P_SHOWN] == NOTHING:
-        state[R_STEP] = plan[P_STEPS]
         return SPLIT
     if found == group.DONE:
         _show(plan, state)

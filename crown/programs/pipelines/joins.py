@@ -25,7 +25,7 @@ _LEAST_ROWS = 1 << 10  # of a join that a stage reads, for which there is room; 
 
 
 class Take:
-    """What a join stores of the tuples that a ``feed`` makes.
+    """What a join stores of the tuples that a ``feed`` makes of a ``source``.
 
     ``record``: its descriptor; ``nets``: it is netted; ``asks``: it says what deletes find; ``joined``: columns of it
     that must not be NULL; ``tallies``: of each alias what counts the tuples that it reads, and those that the feed
@@ -37,13 +37,13 @@ class Take:
     registers = 0
 
     def __init__(
-        self, feed: BlockFeed, record: int, nets: bool, asks: bool, joined: Sequence[int], tallies: Sequence[int],
-        summed: bool,
+        self, feed: BlockFeed, source: str | int, record: int, nets: bool, asks: bool, joined: Sequence[int],
+        tallies: Sequence[int], summed: bool,
     ) -> None:  # fmt: skip
-        self.feed = feed
+        self.feed, self.source, self.asks = feed, source, asks
         self.root = feed.root
         self._joined, self._tallies = joined, tallies
-        self._record, self._nets, self._asks, self._summed = record, nets, asks, summed
+        self._record, self._nets, self._summed = record, nets, summed
         self.at = self.tree = 0
 
     @property
@@ -60,7 +60,7 @@ class Take:
         """Returns its words in a plan, to which it adds what they point to."""
         found = [0] * tree.TAKE
         found[tree.D_FEED], found[tree.D_TAKEN], found[tree.D_TREE] = plan.places[self.feed], self.at, self.tree
-        found[tree.D_NETS], found[tree.D_RECORD], found[tree.D_ASKS] = self._nets, self._record, self._asks
+        found[tree.D_NETS], found[tree.D_RECORD], found[tree.D_ASKS] = self._nets, self._record, self.asks
         found[tree.D_JOINED], found[tree.D_JOINED0] = len(self._joined), plan.add(self._joined)
         found[tree.D_ALIASES], found[tree.D_ALIAS0] = len(self._tallies) // 2, plan.add(self._tallies)
         found[tree.D_SUMMED] = self._summed

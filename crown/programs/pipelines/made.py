@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 from crown.expressions.program import native
 from crown.ingest.batch import StoredInput
@@ -27,18 +28,24 @@ from crown.store.records import Records
 from plans.expressions.expr import Expr
 from plans.programs.reads import key_of
 
+_READS = "it reads stage"
+
 
 class _NotNative(Exception):
-    """A batch of the program takes more than one call."""
+    """A stage of a program, or every stage, takes steps."""
 
 
 def pipeline_of(
-    running: ProgramRuntime, preparer: BatchPreparer, records: Records
+    running: ProgramRuntime, preparer: BatchPreparer, records: Records | None, results: Iterable[int]
 ) -> tuple[Pipeline | None, tuple[str, ...]]:
-    """Returns what runs the first stages of a program in one call, None if not even one, and what is said of it: how
-    each part of the stages runs, and why."""
+    """Returns what runs the stages of a program in one call, None if it would run none, and what is said of it: how
+    each part of the stages runs, and why.
+
+    Stages without a native form, and those that read them, are left for steps after the call. ``records`` makes the
+    deltas of the last stage. If it is None, the call delivers none, and the rows of ``results`` are read after it.
+    """
     try:
-        return _Chain(running, preparer).pipeline(records)
+        return _Chain(running, preparer, records).pipeline(results)
     except _NotNative as why:
         return None, (f"steps: {why}",)
 
@@ -47,19 +54,21 @@ class _Chain:
     """The operators of a program, as its stages are added one after the other.
 
     ``first``: those that read relations alone; ``later``: the others. ``linear``: the blocks of linear stages, and
-    their numbers.
+    their numbers. ``left``: by the numbers of the stages that are left for steps, why.
     """
 
-    def __init__(self, running: ProgramRuntime, preparer: BatchPreparer) -> None:
+    def __init__(self, running: ProgramRuntime, preparer: BatchPreparer, records: Records | None) -> None:
         if running.reads_clock:
             raise _NotNative("the query reads the clock")
-        self._running, self._blocks = running, Blocks()
+        if any(isinstance(stage, Join) and len(stage.cores) > 1 for stage in running.stages):
+            raise _NotNative("threads= cuts a join into several cells")
+        self._running, self._records, self._blocks = running, records, Blocks()
         self._sources = _sources(running, preparer, self._blocks)
         self._first, self._later = list[Operator](), list[Operator]()
-        self._linear = dict[int, int]()
+        self._linear, self._left = dict[int, int](), dict[int, str]()
 
-    def pipeline(self, records: Records) -> tuple[Pipeline, tuple[str, ...]]:
-        """Returns what runs the batches, and what is said of it. ``records`` makes the messages of the last stage."""
+    def pipeline(self, results: Iterable[int]) -> tuple[Pipeline, tuple[str, ...]]:
+        """Returns what runs the batches, and what is said of it. The rows of ``results`` are read after the call."""
         stages = self._running.stages
         for number, stage in enumerate(stages):
             before = len(self._first), len(self._later)
@@ -67,34 +76,67 @@ class _Chain:
                 self._add_stage(stage, number)
             except _NotNative as why:
                 del self._first[before[0] :], self._later[before[1] :]
-                if not any(isinstance(one, Stateful) for one in self._later):
-                    raise _NotNative(f"{why} (stage {number})" if len(stages) > 1 else str(why)) from None
-                rest = f"{_numbered(number, len(stages))}: steps: {why}"
-                rest += f" (stage {number})" if number < len(stages) - 1 else ""
-                return self._made(None, kernels.NOTHING, 0), (f"{_numbered(0, number)}: one native call", rest)
-        shown = self._blocks.of.get(len(stages) - 1)
-        if shown is not None:
-            return self._made(records, shown.number, len(stages[-1].columns)), ("one native call",)
-        joining = self._later[-1]
-        assert isinstance(joining, Joining), "only a join delivers its rows"
-        head = joining.stage.cores[0].head
-        if head.records is None or joining.stage.stage.plan.consolidated:
-            return self._made(head.records, -1, joining.width), ("one native call",)
-        return self._made(records, -1, joining.width), ("one native call",)
+                self._left[number] = str(why)
+        if self._left and not any(isinstance(one, Stateful) for one in self._later):
+            raise _NotNative(self._reasons(list(self._left)))
+        self._check_lookups()
+        return self._made(results), self._segments()
 
-    def _made(self, records: Records | None, shown: int, width: int) -> Pipeline:
-        base = self._running.memory.part(1)
+    def _made(self, results: Iterable[int]) -> Pipeline:
+        stages, records, shown, width = self._running.stages, self._records, kernels.NOTHING, 0
+        if records is not None and not self._left:
+            block = self._blocks.of.get(len(stages) - 1)
+            shown, width = -1, len(stages[-1].columns)
+            if block is not None:
+                shown = block.number
+            else:
+                joining = self._later[-1]
+                assert isinstance(joining, Joining), "only a join delivers its rows"
+                head, width = joining.stage.cores[0].head, joining.width
+                if head.records is None or joining.stage.stage.plan.consolidated:
+                    records = head.records
+        columns = [stage.columns for stage in stages]
+        read = {source for number in self._left for source in map(key_of, stages[number].inputs)}.union(results)
         return Pipeline(
-            self._sources, self._first, self._later, self._linear, self._blocks, base, records, shown, width
-        )
+            self._sources, self._first, self._later, self._linear, self._blocks, self._running.memory.part(1), records,
+            shown, width, frozenset(self._left), columns, read,
+        )  # fmt: skip
+
+    def _segments(self) -> tuple[str, ...]:
+        """Returns how each part of the stages runs, and why."""
+        if not self._left:
+            return ("one native call",)
+        found = []
+        for left, part in groupby(range(len(self._running.stages)), self._left.__contains__):
+            numbers = list(part)
+            way = f"steps: {self._reasons(numbers)}" if left else "one native call"
+            found.append(f"{_numbered(numbers[0], numbers[-1] + 1)}: {way}")
+        return tuple(found)
+
+    def _reasons(self, numbers: Sequence[int]) -> str:
+        """Returns why stages are left. A stage that reads another one that is left needs no reason of its own."""
+        own = [number for number in numbers if not self._left[number].startswith(_READS)] or numbers[:1]
+        several = len(self._running.stages) > 1 and (len(numbers) > 1 or not self._later)
+        return ", ".join(self._left[number] + (f" (stage {number})" if several else "") for number in own)
+
+    def _check_lookups(self) -> None:
+        """Raises _NotNative if deletes of a relation are looked up in a join that is left for steps."""
+        asked = {one.source for one in self._first if isinstance(one, Take) and one.asks}
+        for source in self._sources:
+            if self._running.base_tables.lookup(source.name) is not None and source.name not in asked:
+                raise _NotNative(f"deletes of table {source.name} are looked up in a join that takes steps")
 
     def _add_stage(self, stage: Stage, number: int) -> None:
+        for source in map(key_of, stage.inputs):
+            if source in self._left:
+                raise _NotNative(f"{_READS} {source}")
+        last = self._records is not None and number == len(self._running.stages) - 1
         if isinstance(stage, Linear):
-            self._add_linear(stage, number)
+            self._add_linear(stage, number, last)
         elif isinstance(stage, Join):
-            self._add_join(stage, number, number == len(self._running.stages) - 1)
+            self._add_join(stage, number, last)
         elif isinstance(stage, Groups):
-            self._add_groups(stage, number)
+            self._add_groups(stage, number, last)
         elif isinstance(stage, Pointwise):
             self._add_counts(stage, number)
         else:
@@ -126,12 +168,12 @@ class _Chain:
         """Returns the memory of a stage."""
         return self._running.memory.part(OWN_PARTS + sum(map(parts_of, self._running.plan.stages[:number])))
 
-    def _add_linear(self, stage: Linear, number: int) -> None:
+    def _add_linear(self, stage: Linear, number: int, last: bool) -> None:
         terms = [(events, term.weight) for (_, events), term in zip(self._fed(stage), stage.stage.terms, strict=True)]
         if not terms:
             raise _NotNative("it has no rows")
         made, factor = terms[0]
-        shown = stage.netted and number == len(self._running.stages) - 1  # columns that are shown lie together
+        shown = stage.netted and last  # columns that are shown lie together
         if len(terms) > 1 or factor != 1 or shown:
             made = self._united(terms, stage)
         if not stage.netted:
@@ -169,8 +211,8 @@ class _Chain:
         return made
 
     def _add_join(self, stage: Join, number: int, last: bool) -> None:
-        if len(stage.cores) > 1:
-            raise _NotNative("threads= cuts the join into several cells")
+        if last and self._left:
+            raise _NotNative("a stage before it takes steps")
         if not stage.plain:
             raise _NotNative("the join has a bag, or sums of doubles")
         stored = [self._take(stage, of) for of in range(len(stage.stored))]
@@ -201,11 +243,13 @@ class _Chain:
         if feed.made.wide:
             raise _NotNative(f"the join stores a computed decimal of more than 18 digits of {stored.stored.name}")
         record, counters = compiled.record[aliases[0].node], [core.tallies[alias.node] for alias in aliases]
+        lookup = self._running.base_tables.lookup(source) if isinstance(source, str) else None
         take = Take(
             feed,
+            source,
             record,
             nets=not stored.whole,
-            asks=isinstance(source, str) and self._running.base_tables.lookup_record(source) == record,
+            asks=lookup is not None and lookup.has(core.state, record),
             joined=sorted({word for alias in aliases for word in alias.not_null}),
             tallies=[word for one in counters for word in (one.updates, one.filtered)],
             summed=aliases[0].node in compiled.summed,
@@ -214,7 +258,7 @@ class _Chain:
         self._add(take)
         return take
 
-    def _add_groups(self, stage: Groups, number: int) -> None:
+    def _add_groups(self, stage: Groups, number: int, last: bool) -> None:
         operator = stage.operator()
         if isinstance(operator, str):
             raise _NotNative(operator)
@@ -225,7 +269,7 @@ class _Chain:
             raise _NotNative("a key is computed that has more than 18 digits")
         made = self._blocks.root()
         grouping = Grouping(stage, number, operator, read, events, made, self._part(number))
-        if grouping.pauses and (number + 1 < len(self._running.stages) or read.root >= len(self._sources)):
+        if grouping.pauses and (not last or self._left or read.root >= len(self._sources)):
             raise _NotNative("the groups have HAVING or columns without native form, or values in order")
         self._add(grouping)
         self._blocks.of[number] = made
@@ -246,7 +290,7 @@ def _sources(running: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -
             raise _NotNative(f"table {table.name}: {why}")
         if not base.counts_alone(name):
             raise _NotNative(f"table {table.name}: its rows have a key, a window or a retention time that is enforced")
-        gate = base.gate(name) if base.lookup_record(name) is None else None
+        gate = base.gate(name) if base.lookup(name) is None else None
         block = blocks.of[name] = blocks.root()
         chosen = None
         condition = preparer.left_to_test(name)

@@ -4,11 +4,12 @@
 
 The call is ``crown.programs.kernels.pipeline.run``. It takes record batches that are what their relations are declared
 as; any other batch goes the way of other programs, and so does the rest of a batch for which the call comes back early.
+Stages without a native form, and those that read them, are applied after the call. They get the nets of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from sys import maxsize
 
@@ -35,6 +36,7 @@ from crown.store.memory import numbers
 from crown.store.records import Records
 from crown.store.zset import SECRET, Zset
 from plans.expressions.expr import Expr
+from plans.schema import Column
 
 _KEPT = 1 << 18  # words of memory that stay from batch to batch
 _SMALL = 64  # rows of a message for which there is room before they are counted
@@ -53,7 +55,8 @@ class Pipeline:
     ``linear``: the linear stages, by the number of the block. ``blocks``: how many there are. ``base``: the part of the
     base tables. ``records`` makes the messages, None if the rows of a join are left to others. ``shown``: the number of
     the block whose rows are delivered, and what it is without one (see ``kernels.P_SHOWN``); they have ``width``
-    columns.
+    columns. ``left``: the stages that are applied after the call. ``columns``: those of each stage. ``read``: the
+    stages whose rows are read after the call.
     """
 
     def __init__(
@@ -67,8 +70,13 @@ class Pipeline:
         records: Records | None,
         shown: int,
         width: int,
+        left: frozenset[int],
+        columns: Sequence[Sequence[Column]],
+        read: Container[str | int],
     ) -> None:
-        self.sources, self.linear = sources, linear
+        self.sources, self.linear, self.left = sources, linear, left
+        self._made = {number: block for number, block in blocks.of.items() if isinstance(number, int)}
+        self._columns, self._read = columns, read
         self._first, self._operators = len(first), [*first, *later]
         self._stages = [one for one in later if isinstance(one, Stateful)]
         self._rooted = [one for one in later if isinstance(one, BlockUnion | Stateful)]  # each makes a root
@@ -211,7 +219,7 @@ class Pipeline:
         scratch = max([0, *(stage.scratch for stage in self._stages)])
         head[kernels.P_EVALUATION] = scratch
         head[kernels.P_CODES] = scratch = (
-            scratch + SCRATCH + max([one.registers for one in [*chosen, *self._operators]])
+            scratch + SCRATCH + max([0, *(one.registers for one in [*chosen, *self._operators])])
         )
         self._scratch = head[kernels.P_FIXED] = scratch + plan.named + (of.ENDS + of.TEXT_WORDS if self._codes else 0)
         self._plan, self._texts = plan.written()
@@ -241,8 +249,12 @@ class Pipeline:
         return found
 
     def handed_over(self, given: PreparedBatch, asked: int) -> PreparedBatch:
-        """Returns a batch, as ``note`` leaves it, for those who go on with it, from where the call has stopped."""
+        """Returns a batch, as ``note`` leaves it, for those who go on with it: after the call, or from where it has
+        stopped."""
         nets, step = self.nets(), self._words[kernels.R_STEP]
+        if asked == kernels.SPLIT:
+            made = {number: self._net(number, number in self._read) for number in self._made}
+            return replace(given, nets=nets, passed=True, made=made)
         if asked == kernels.GATE or (asked == kernels.KEYS and step < self._first):
             gated = {
                 source.name: source.gated(self._memory, self._words, kernels.R_SOURCE0 + of.READ * number)
@@ -252,15 +264,16 @@ class Pipeline:
                 and self._words[kernels.R_SOURCE0 + of.READ * number + of.R_BEFORE]
             }
             return replace(given, nets=nets, gated=gated)
-        made = {
-            one.number: one.made.net(one.stage.columns, self._memory, self._words, self._base.dictionary)
-            for one in self._operators[:step]
-            if isinstance(one, Stateful)
-        }
-        for stopped in self._operators[step : step + 1]:
-            if isinstance(stopped, Stateful):
-                stopped.hand_over(self._memory, self._words, asked)
+        made = {one.number: self._net(one.number) for one in self._operators[:step] if isinstance(one, Stateful)}
+        stopped = self._operators[step]
+        if isinstance(stopped, Stateful):
+            stopped.hand_over(self._memory, self._words, asked)
         return replace(given, nets=nets, passed=True, made=made)
+
+    def _net(self, number: int, read: bool = True) -> Zset:
+        """Returns the rows of a stage, without columns unless they are ``read``: then they are only counted."""
+        columns = self._columns[number] if read else ()
+        return self._made[number].net(columns, self._memory, self._words, self._base.dictionary)
 
     def tally(self, tallies: Tallies) -> None:
         """Notes how many rows the linear stages of a batch that is done have."""

@@ -98,6 +98,7 @@ class Rule:
         known = bool(self.terms) and all(term in carried for term in self.terms)
         self.reading = reading(aggregate, self.values, types[aggregate.arguments[0]] if aggregate.arguments else "")
         self._counts = aggregate.function in (*COUNTS, COFACTOR)
+        self._largest = _root(aggregate.power)
         self._terms: dict[tuple[str, ...], Term] = {}  # by their factors
         units = {name: given[name] if known else unit(types[name]) for name in aggregate.arguments}
         self._near = {name: (bits, digits) for name, (bits, digits, _) in units.items()}
@@ -123,6 +124,8 @@ class Rule:
         if self.reading is not None or (function not in ("sum", "avg") and function not in COUNTS):
             return None
         self._bind(layout)
+        if self._counts and self.aggregate.power > 1:
+            return [kernels.POWER, self._count, 1, self._count, self._largest, self.aggregate.power]
         if self._counts:
             return [kernels.WORD, self._count]
         at, limbs, count = self._sum.start, self._sum.stop - self._sum.start, self._count
@@ -142,7 +145,9 @@ class Rule:
 
     @property
     def refusal(self) -> str:
-        """Returns why a sum has no value of its type."""
+        """Returns why an aggregate has no value of its type."""
+        if self._counts:
+            return "the count does not fit a BIGINT; leave such keys out with WHERE"
         parts = decimal_parts(self.aggregate.type)
         if parts is None:
             return 'the sum is no int64; cast the argument to "decimal(38,0)"'
@@ -162,6 +167,11 @@ class Rule:
         count = totals.rows[:, self._count]
         if aggregate.function == COFACTOR:
             self._refuse_not_finite(totals)
+        if self._counts and aggregate.power > 1:
+            refused = np.flatnonzero(count > self._largest)
+            if len(refused):
+                raise OutOfRange(int(refused[0]), self.refusal)
+            count = count**aggregate.power
         if self._counts:
             return Column(aggregate.type, dictionary, np.ascontiguousarray(count))
         if aggregate.function == "sum" and aggregate.type != "float64":
@@ -242,6 +252,14 @@ class Rule:
     def _moments(self, count: np.ndarray, sums: SumOf, scales: Mapping[str, Scale]) -> Moments:
         y, x = self._sums.arguments[0], self._sums.arguments[-1]
         return Moments(count, lambda i, j: sums(*[x] * i, *[y] * j), scales[x], scales[y])
+
+
+def _root(power: int) -> int:
+    """Returns the largest integer whose power is an int64."""
+    largest = round(float(1 << 63) ** (1 / power))
+    while largest**power >= 1 << 63:
+        largest -= 1
+    return largest
 
 
 def _words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:

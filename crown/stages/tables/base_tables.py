@@ -114,9 +114,9 @@ class BaseTables:
         row."""
         return not any(name in other for other in (self._keyed, self.retained, self._unique))
 
-    def lookup_record(self, name: str) -> int | None:
-        """Returns the record descriptor of the join in which deletes of a relation are looked up, or None."""
-        return self._stored[name].record if name in self._stored else None
+    def lookup(self, name: str) -> JoinAsTable | None:
+        """Returns the join in which deletes of a relation are looked up, or None."""
+        return self._stored.get(name)
 
     def record_complete(self) -> None:
         """Records that all deletes of a batch have found their rows."""

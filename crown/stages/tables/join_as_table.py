@@ -31,7 +31,7 @@ class JoinAsTable:
     """A relation of which a join stores all ``columns`` that are read, in the ``states`` of its cells.
 
     A cell that has a tuple has all its copies; several cells may have it. ``masks``: None, or the column of the masks
-    of occurrences that read a tuple, which the join's records also have. ``record``: the descriptor of these records.
+    of occurrences that read a tuple, which the join's records also have.
     """
 
     def __init__(
@@ -45,8 +45,12 @@ class JoinAsTable:
         self._omits_rows = masks is not None or all(alias.not_null for alias in relation.aliases)
         self._columns = [self._words.index(i) for i in range(len(columns)) if i != self._masks]
         self._states, self._relation = states, relation
-        self.record = states[0].compiled.record[relation.aliases[0].node]
+        self._record = states[0].compiled.record[relation.aliases[0].node]
         self._table = int(table_at(rows_table(min(alias.node for alias in relation.aliases))))
+
+    def has(self, state: State, record: int) -> bool:
+        """Returns whether these are the records of a join that have this descriptor."""
+        return state is self._states[0] and record == self._record
 
     def __len__(self) -> int:
         if len(self._states) > 1:
@@ -91,7 +95,7 @@ class JoinAsTable:
 
     def _copies_in(self, state: State, rows: np.ndarray, n: int) -> np.ndarray:
         found = np.empty(n, np.int64)
-        kernels.copies_of(state.arena, state.halves, state.plan_array, self.record, rows, found)
+        kernels.copies_of(state.arena, state.halves, state.plan_array, self._record, rows, found)
         return found
 
 

@@ -115,12 +115,15 @@ def _types(stage: GroupStage) -> dict[str, str]:
 
 
 def _needs_rows(aggregate: Aggregate) -> bool:
-    return aggregate.function not in ONCE and (aggregate.distinct or aggregate.function in ORDERED)
+    return aggregate.power > 1 or (
+        aggregate.function not in ONCE and (aggregate.distinct or aggregate.function in ORDERED)
+    )
 
 
 def _in_parts(aggregate: Aggregate) -> bool:
     if aggregate.function in ONCE:
         return True
     return not aggregate.distinct and (
-        aggregate.function == "count" or (aggregate.function == "sum" and aggregate.type != "float64")
+        (aggregate.function == "count" and aggregate.power == 1)
+        or (aggregate.function == "sum" and aggregate.type != "float64")
     )

@@ -373,7 +373,7 @@ def aggregated(call: Aggregate, names: list[str], types: dict[str, str], rows: l
     if call.distinct:
         found = Counter(dict.fromkeys(found, 1))
     if call.function in ("count", "regr_count"):
-        return found.total()
+        return found.total() ** call.power
     if call.function in ("min", "max"):
         values = sorted((row[0] for row in found), key=_ordered)
         return None if not values else values[0] if call.function == "min" else values[-1]

@@ -34,9 +34,10 @@ V_KIND, V_AT, V_LIMBS, V_COUNT, V_FACTOR, V_SHIFT, V_ABOVE, V_BELOW, VALUE = 0, 
 """Words of a column: its kind; the key, the word or the given column; limbs; the word with the number of counted rows.
 For a quotient: a factor below 2^63 of the divisor; the power of two; and the words with the numbers of infinities of
 both signs, or -1."""
-KEY, GIVEN, WORD, WHOLE, SHORT, WIDE, SUM, AVERAGE = 0, 1, 2, 3, 4, 5, 6, 7
+KEY, GIVEN, WORD, WHOLE, SHORT, WIDE, SUM, AVERAGE, POWER = 0, 1, 2, 3, 4, 5, 6, 7, 8
 """Kinds: a key; a column that Python passes; a word; a sum that is an int64, a decimal of one word (below the factor),
-or a decimal of two words that is its own code; a sum and an average of doubles."""
+or a decimal of two words that is its own code; a sum and an average of doubles; a power of a word, which is at most
+``V_FACTOR``: the exponent is ``V_SHIFT``."""
 S_STEP, S_FOUND, S_GROUPS, S_FAR, S_BEFORE, S_AFTER, S_AT, S_COLUMN, S_DELTAS, S_END = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 """Words of a batch: the next step; rows whose groups are found, and groups; number of far doubles; of the only group, 1
 if its row is present before, and after; group and column with an error; delivered rows."""
@@ -143,6 +144,16 @@ def work_out(arena, plan, o, width, handles, groups, rows, row, given, at, scrat
     elif kind == WORD:
         for i in range(groups):
             out[to + i] = rows[row + i * width + word]
+    elif kind == POWER:
+        exponent, largest = plan[o + V_SHIFT], plan[o + V_FACTOR]
+        for i in range(groups):
+            base = rows[row + i * width + word]
+            power = base
+            for _ in range(1, exponent):
+                power *= base
+            out[to + i] = power
+            if base > largest:
+                refused = i
     else:
         limbs, count, bound = plan[o + V_LIMBS], plan[o + V_COUNT], plan[o + V_FACTOR]
         for i in range(groups):
