@@ -12,11 +12,18 @@ import pyarrow as pa
 
 from tests.oracles.database import Database, Row, canonical
 
+_PLAIN = {"BIGINT", "BLOB", "BOOLEAN", "DATE", "DECIMAL", "DOUBLE", "HUGEINT", "INTEGER", "TIMESTAMP", "VARCHAR"}
+"""Types whose values are the same in Python and by way of Arrow, which takes a quarter longer."""
+
 
 def results(sql: str, database: Database) -> Counter[Row]:
     """The rows that ``sql`` returns, with their multiplicities."""
     said = sql.lower()
     with holding({name: database.arrow(name) for name in database.schema if name.lower() in said}) as cursor:
+        cursor.execute(sql)
+        if all(str(column[1]).partition("(")[0] in _PLAIN for column in cursor.description or ()):
+            return Counter(canonical(cursor.fetchall()))
+        cursor.abort()
         table = cursor.sql(sql).to_arrow_table()
         rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
         return Counter(canonical(rows))
