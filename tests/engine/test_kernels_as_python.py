@@ -18,25 +18,43 @@ from tests.marks import slow
 
 TESTS = Path(__file__).parents[1]
 PYTHON, CHECKED = "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"
+STEPS = "test_batches_are_those_of_an_engine_that_takes_them_step_by_step"
+NATIVE = {
+    "batches": ("averages", "distinct values", "doubles", "nothing to help with", "values in order", "variance"),
+    "joins": (
+        "columns of some",
+        "conditions over both",
+        "duplicates of a sum",
+        "duplicates, of some columns",
+        "three hops",
+    ),
+    "joined_groups": ("hops, all of them", "one group", "products"),
+    "chains": (
+        "a cyclic join, of which a join reads",
+        "a share of a sum",
+        "arguments that are computed",
+        "arguments that are computed of joined rows",
+        "computed columns of groups",
+        "computed keys",
+        "numbers of two words",
+        "one group, which HAVING hides",
+    ),
+}
+"""By file, kinds of queries whose batches go through every branch of the kernels that those of any kind go through."""
+NATIVE_ALWAYS = [f"programs/test_native_{file}.py::{STEPS}[0-{kind}-raise]" for file in NATIVE for kind in NATIVE[file]]
+NATIVE_ALL = [f"programs/test_native_{file}.py::{STEPS}" for file in NATIVE]
 SMALL = [
     "engine/streams/test_published_cases.py",
     "engine/streams/test_traps.py",
     "ingest/test_types_and_nulls.py",
     "ingest/test_scan.py",
-    "programs/test_native_batches.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
-    "programs/test_native_joins.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
-    "programs/test_native_joined_groups.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
-    "programs/test_native_chains.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
     "expressions/test_native.py::test_constructs_at_the_edges_of_their_types",
 ]
 CHECKED_ALWAYS = [
     "kernels",
     "ingest/test_scan.py",
-    "programs/test_native_batches.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
-    "programs/test_native_joins.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
-    "programs/test_native_joined_groups.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
-    "programs/test_native_chains.py::test_batches_are_those_of_an_engine_that_takes_them_step_by_step",
     "expressions/test_native.py::test_constructs_at_the_edges_of_their_types",
+    *NATIVE_ALL,
 ]
 TRIANGLE = "triangle/test_kernels.py::test_moved_values_agree_with_the_twin"
 LESS = (
@@ -45,7 +63,7 @@ LESS = (
 )
 """Of the triangle epsilon = 1/2 only. Threads are not compared, as plain Python lets one run at a time; nor is it
 measured how good a hash is, which is the same however it is computed."""
-FAST = [*SMALL, "engine/streams/test_normal_plans.py", "engine/payloads/test_payloads.py"]
+FAST = [*SMALL, *NATIVE_ALL, "engine/streams/test_normal_plans.py", "engine/payloads/test_payloads.py"]
 MORE = [
     *FAST,
     "engine/streams/test_maintenance.py",
@@ -68,7 +86,7 @@ def run_with(switch: str, tests: list[str], *options: str) -> None:
 @pytest.mark.parametrize(
     ("switch", "tests"),
     [
-        (PYTHON, ["kernels", *SMALL, TRIANGLE]),
+        (PYTHON, ["kernels", *SMALL, *NATIVE_ALWAYS, TRIANGLE]),
         slow(CHECKED, CHECKED_ALWAYS),  # the same tests; compiling everything with checks takes most of a minute
     ],
 )

@@ -6,7 +6,7 @@ from bench.cases import job as join_order
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
 from bench.cases.nexmark import NEXMARK
-from bench.cases.ordered import ORDERED, OVER, QUADRATIC, RANGES
+from bench.cases.ordered import FINANCE, ORDERED, OVER, QUADRATIC, RANGES
 from bench.cases.tpcds import FEW, TPCDS
 from bench.harness.sections.cells import COLUMNS, RECOMPUTE, SHORT, Cell, beside, cell
 from bench.subjects.catalogue import ENGINES
@@ -113,7 +113,7 @@ def ordered(scale: str) -> list[Cell]:
         for rows in (1_000,) if quick else (1_000, 10_000)[: 2 if live > 10_000 else 1]:
             options = {"rows": live, "prefix": live + (2 if quick else 9) * rows}
             at: Cell = {"options": options, "preload": live, "batch_rows": rows, "law": "rows", "x": live}
-            for name in ORDERED:
+            for name in (*FINANCE[:2], *OVER[2:4]) if quick else ORDERED:
                 for mode in ("ranges", "delta") if name in RANGES else ("delta",):
                     cells.append(cell(name, "crown-view", mode, scale, **at))
                 if name not in QUADRATIC or live <= 10_000:
