@@ -133,7 +133,7 @@ def test_what_cannot_be_split_is_said(spark):
         ("into='r': give the relations as a list", "r", {"by": "kind"}),
         ("into= names no relation", [], {"by": "kind"}),
         ("into= names no table for relation 'r'", {"r": []}, {"by": "kind"}),
-        ("table 'a' is 'r' and 's'", {"r": "a", "s": ["b", "a"]}, {"by": "kind"}),
+        ("table 'a' has two relations, 'r' and 's'", {"r": "a", "s": ["b", "a"]}, {"by": "kind"}),
         ('others=\'drop\': give "raise" or "ignore"', ["r"], {"by": "kind", "others": "drop"}),
         ("no column 'value' with JSON texts", ["r"], {"schema": {"r": {"id": "int64"}}}),
         ("relation 's' is not declared: schema= has r", ["s"], {"schema": {"r": {"id": "int64"}}}),

@@ -359,5 +359,5 @@ def test_rows_that_deletion_vectors_take_away_and_give_back_are_changes(tmp_path
 
 
 def test_what_is_no_delta_table_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no Delta table"):
+    with pytest.raises(SourceError, match="not a Delta table"):
         changes_of_versions(DeltaVersions(str(tmp_path)), Sales.table, None, lambda: pa.table({}))

@@ -210,7 +210,7 @@ def test_a_run_that_fails_is_told_until_one_succeeds(project: Project) -> None:
     assert any("last error" in line and "not_there" in line for line in lines(found))
     read_at = found["sources"]["s"]["at"]
     project.s.rename(project.folder / "away")
-    with pytest.raises(SourceError, match="no Delta table"):
+    with pytest.raises(SourceError, match="not a Delta table"):
         project.pipeline().run()
     project.pipeline().restore(1)
     project.check(pipeline)
