@@ -190,7 +190,7 @@ def test_state_shows_checks_and_rolls_back(spark, tmp_path, capsys):
     assert command(state, tmp_path / "state", "--check") == 0
     said = capsys.readouterr().out
     assert "cell 0: batches 0 to 2" in said
-    assert said.endswith("whole\n")
+    assert said.endswith("no damage found\n")
     (tmp_path / "state" / "crown" / "notes").touch()
     assert command(state, tmp_path / "state", "--check", "--json") == 0
     told = json.loads(capsys.readouterr().out)
