@@ -36,11 +36,11 @@ from crown.programs.kernels.feeds import F_BLOCK, F_MADE, F_WIDTH
 from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_WEIGHTS, READ, net_of
 
 (D_FEED, D_NETS, D_RECORD, D_ASKS, D_JOINED, D_JOINED0, D_ALIASES, D_ALIAS0, D_SUMMED, D_TAKEN, D_TREE,
- TAKE) = range(12)  # fmt: skip
+ D_DROPS, TAKE) = range(13)  # fmt: skip
 """Words of a stored relation in the plan: the feed that makes its tuples; 1 if they are netted; its record descriptor;
 1 if it is asked what deletes find; how many of its columns must not be NULL, and where they are listed; how many
 aliases read it, and where the words are listed that count what they read, and what the feed leaves out; 1 if only sums
-of its rows are kept; its first word in the state, and that of its core."""
+of its rows are kept; its first word in the state, and that of its core; 1 if tuples with such a NULL are left out."""
 (J_STATE, J_TAKES, J_TAKE0, J_TURNS, J_WORDS, J_DELIVERS, J_NETS, J_PLACES, J_WIDTH, J_READ, J_READS, J_MADE,
  J_SHOWN, J_PADS, J_PAD0, J_HEADED, CORE) = range(17)  # fmt: skip
 """Words of a join core in the plan: its first word in the state; how many relations it stores, and where two lists of
@@ -53,10 +53,10 @@ stage, and then lets the batch stand."""
 V_WHEN, V_TAKE, V_SIGN, V_NODE, V_AT, VISIT = range(6)
 """Words of a visit: -1 before the insertions, 1 behind them; the stored relation whose tuples find the groups, and 1 if
 these are the tuples that come; the padded node, and the look-up."""
-K_EVENTS, K_GONE, K_ROWS, K_WEIGHTS, K_AMOUNTS, K_ABSENT, TAKEN = range(7)
+K_EVENTS, K_GONE, K_ROWS, K_WEIGHTS, K_AMOUNTS, K_ABSENT, K_DROPPED, TAKEN = range(8)
 """Words of a stored relation in the state: tuples of its net, and of these that go, which come first; where in the
 memory they are, one after the other, the weights, those of what goes without their sign, and what of that was not
-there."""
+there; and how many tuples of the net were left out."""
 (T_SIGN, T_TURN, T_STATUS, T_MINUS, T_ABSENT, T_EVERY, T_MOST, T_ROOM, T_ARENA, T_PLAN, T_SCRATCH, T_OUT,
  TREE) = (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # fmt: skip
 """Words of a core in the state: the sign and the turn at which it is, the sign ``PUBLISHING`` behind all of them, and
@@ -97,8 +97,11 @@ def take(plan, d, secret, memory, at, state, blocks, slots):
                 rows[i * width + j] = memory[first + i]
         for i in range(m):
             rows[m * width + i] = weights[i]
-    state[k + K_WEIGHTS] = state[k + K_ROWS] + m * width
+    state[k + K_WEIGHTS], state[k + K_DROPPED] = state[k + K_ROWS] + m * width, 0
     found = beyond(memory, state[k + K_WEIGHTS])
+    if plan[d + D_DROPS] == 1 and state[r + R_NULLS] != 0:
+        kept = _with_keys(plan, d, rows, width, found, m)
+        state[k + K_DROPPED], m = m - kept, kept
     amounts, absent, gone = beyond(memory, at), beyond(memory, at + n), ZERO
     while gone < m and found[gone] < 0:
         amounts[gone], absent[gone] = -found[gone], 0
@@ -108,18 +111,38 @@ def take(plan, d, secret, memory, at, state, blocks, slots):
 
 
 @device
+def _lacks(plan, d, rows, at):
+    """Returns True if the tuple at ``rows[at]`` has a NULL where it is joined on."""
+    found = False
+    for x in range(plan[d + D_JOINED]):
+        found |= rows[at + plan[plan[d + D_JOINED0] + x]] == NULL
+    return found
+
+
+@device
+def _with_keys(plan, d, rows, width, weights, m):
+    """Moves the tuples without a NULL where they are joined on to the front; how many there are."""
+    kept = ZERO
+    for i in range(m):
+        if not _lacks(plan, d, rows, i * width):
+            for j in range(width):
+                rows[kept * width + j] = rows[i * width + j]
+            weights[kept] = weights[i]
+            kept += 1
+    return kept
+
+
+@device
 def lacks_key(plan, d, memory, state, blocks):
-    """Returns True if a tuple has a NULL where it is joined on."""
+    """Returns True if a tuple that was not left out has a NULL where it is joined on."""
     f, k = plan[d + D_FEED], plan[d + D_TAKEN]
-    if state[blocks + READ * plan[f + F_MADE] + R_NULLS] == 0:
+    if state[blocks + READ * plan[f + F_MADE] + R_NULLS] == 0 or plan[d + D_DROPS] == 1:
         return False
     rows, width = beyond(memory, state[k + K_ROWS]), plan[f + F_WIDTH]
-    for x in range(plan[d + D_JOINED]):
-        word = plan[plan[d + D_JOINED0] + x]
-        for i in range(state[k + K_EVENTS]):
-            if rows[i * width + word] == NULL:
-                return True
-    return False
+    found = False
+    for i in range(state[k + K_EVENTS]):
+        found |= _lacks(plan, d, rows, i * width)
+    return found
 
 
 @device
@@ -317,7 +340,7 @@ def settle(plan, j, state, blocks):
         d = plan[plan[j + J_TAKE0] + x]
         f, of = plan[d + D_FEED], plan[d + D_TAKEN]
         r, made = blocks + READ * plan[f + F_BLOCK], blocks + READ * plan[f + F_MADE]
-        rejected = state[r + R_EVENTS] - state[made + R_EVENTS]
+        rejected = state[r + R_EVENTS] - state[made + R_EVENTS] + state[of + K_DROPPED]
         for at in range(plan[d + D_ALIAS0], plan[d + D_ALIAS0] + 2 * plan[d + D_ALIASES], 2):
             arena[plan[at]] += state[of + K_EVENTS]
             arena[plan[at + 1]] += rejected

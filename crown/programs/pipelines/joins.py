@@ -29,8 +29,8 @@ class Take:
 
     ``record``: its descriptor; ``nets``: it is netted; ``asks``: it says what deletes find; ``joined``: columns of it
     that must not be NULL; ``tallies``: of each alias what counts the tuples that it reads, and those that the feed
-    leaves out; ``summed``: only sums of its rows are kept. ``at`` and ``tree``: the first word in the state of it, and
-    of its core.
+    leaves out; ``summed``: only sums of its rows are kept; ``drops``: tuples with a NULL in such a column are left out.
+    ``at`` and ``tree``: the first word in the state of it, and of its core.
     """
 
     kind = kernels.TAKE
@@ -38,12 +38,12 @@ class Take:
 
     def __init__(
         self, feed: BlockFeed, source: str | int, record: int, nets: bool, asks: bool, joined: Sequence[int],
-        tallies: Sequence[int], summed: bool,
+        tallies: Sequence[int], summed: bool, drops: bool,
     ) -> None:  # fmt: skip
         self.feed, self.source, self.asks = feed, source, asks
         self.root = feed.root
         self._joined, self._tallies = joined, tallies
-        self._record, self._nets, self._summed = record, nets, summed
+        self._record, self._nets, self._summed, self._drops = record, nets, summed, drops
         self.at = self.tree = 0
 
     @property
@@ -63,7 +63,7 @@ class Take:
         found[tree.D_NETS], found[tree.D_RECORD], found[tree.D_ASKS] = self._nets, self._record, self.asks
         found[tree.D_JOINED], found[tree.D_JOINED0] = len(self._joined), plan.add(self._joined)
         found[tree.D_ALIASES], found[tree.D_ALIAS0] = len(self._tallies) // 2, plan.add(self._tallies)
-        found[tree.D_SUMMED] = self._summed
+        found[tree.D_SUMMED], found[tree.D_DROPS] = self._summed, self._drops
         return found
 
 

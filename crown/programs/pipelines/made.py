@@ -244,15 +244,18 @@ class _Chain:
             raise _NotNative(f"the join stores a computed decimal of more than 18 digits of {stored.stored.name}")
         record, counters = compiled.record[aliases[0].node], [core.tallies[alias.node] for alias in aliases]
         lookup = self._running.base_tables.lookup(source) if isinstance(source, str) else None
+        asks = lookup is not None and lookup.has(core.state, record)
+        joined = {word for alias in aliases for word in alias.not_null}
         take = Take(
             feed,
             source,
             record,
             nets=not stored.whole,
-            asks=lookup is not None and lookup.has(core.state, record),
-            joined=sorted({word for alias in aliases for word in alias.not_null}),
+            asks=asks,
+            joined=sorted(joined),
             tallies=[word for one in counters for word in (one.updates, one.filtered)],
             summed=aliases[0].node in compiled.summed,
+            drops=not asks and all(joined == set(alias.not_null) for alias in aliases),
         )
         self._add(feed)
         self._add(take)

@@ -304,7 +304,10 @@ def test_a_batch_for_which_a_cell_has_no_room_is_executed_when_it_has(tmp_path):
         made = {"src": [rng.randrange(1 << 30) for _ in range(rows)], "dst": [rng.randrange(9) for _ in range(rows)]}
         changes = {"g": pa.table({**made, "_weight": pa.array([1] * rows, pa.int64())})}
         job.limits = Limits.of("1 MiB", None)
-        said = rf"cell [01] has 0\.\d MiB of state, and batch {job.batch} needs more than cell_budget=1\.0 MiB: the batch was not applied"
+        said = (
+            rf"cell [01] has 0\.\d MiB of state, and batch {job.batch} needs more than cell_budget=1\.0 MiB: "
+            "the batch was not applied"
+        )
         for _ in range(2):
             with pytest.raises(MemoryBudgetError, match=said):
                 job.executed(changes)
