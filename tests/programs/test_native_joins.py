@@ -66,6 +66,11 @@ QUERIES = {
     "rows without a partner": ("SELECT k, v FROM r LEFT JOIN s ON r.b = s.b WHERE c IS NULL", TABLES),
     "conditions over both": ("SELECT DISTINCT k, r.b, v, d, c, t FROM r, s WHERE r.b = s.b AND v < c", TABLES),
 }  # fmt: skip
+ABSENT: dict[str, tuple[Any, ...]] = {
+    "g": (99, 99), "r": (99, 99, 99, Decimal(99)), "s": (99, 99, 99.0, None), "u": (99, "absent", "absent"),
+    "w": ("absent", b"absent"),
+}  # fmt: skip
+"""Rows that no other row equals in any column that is read."""
 
 
 def rows_of(table: str, random: Random) -> tuple[Any, ...]:
@@ -94,7 +99,7 @@ def changes_of(both: Stepwise, table: str, random: Random, absent: bool) -> Chan
     gone = [(row, -1) for row in random.sample(there, random.randrange(len(there) // 2 + 1))]
     come = [(rows_of(table, random), random.choice((1, 1, 1, 2, 0))) for _ in range(random.choice((0, 1, 3, 30)))]
     if absent:
-        gone += [(("99" if table == "w" else 99, *rows_of(table, random)[1:]), -1)] * random.randrange(2)
+        gone += [(ABSENT[table], -1)] * random.randrange(2)
     changes = gone + come
     random.shuffle(changes)
     return changes
@@ -115,13 +120,15 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     query, tables = QUERIES[kind]
     random = Random(f"{seed} {kind} {on_missing}")
     both = Stepwise(query, tables, on_missing=on_missing)
+    if kind == "texts that are compared":  # no scan tests them: texts of rows that are left out stay
+        both.apart |= {"dictionary", "live_bytes"}
     for number in range(24):
         if batch := batch_of(both, tables, random, on_missing == "ignore"):
             wanted = {"consolidate": random.choice((None, None, True, False))}
             both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3, **wanted)
     both.is_duckdbs()
     if on_missing != "ignore":  # else every batch may have a delete that finds no row
-        assert both.asked[group_batch.DONE] or both.asked[kernels.HELD]
+        assert both.asked[group_batch.DONE] or both.asked[kernels.HELD] or both.asked[kernels.MESSAGE]
     everything = {table: changes for table, changes in both.database.everything(-1).items() if changes}
     both.apply(everything)
     assert not both.view.to_table().num_rows
