@@ -156,8 +156,8 @@ PARTS = (
         "of TPC-H in differential dataflow. They are fed from memory, texts as numbers and decimals as their digits, "
         "and every delta is looked at. They take it that a row is there when its delete comes. This engine is fed "
         "Arrow batches of 64-bit integers, strings, dates and decimals from Python: <b>delta</b> enumerates into a "
-        "reused buffer, <b>arrow</b> delivers Arrow batches, groups come through the public view, which knows every "
-        "live row and ignores deletes of others, and once more with <b>rows trusted</b>, as the others have them. "
+        "reused buffer, <b>arrow</b> delivers Arrow batches. The public view returns tables. It knows every live row "
+        "and ignores deletes of others; with <b>rows trusted</b> it relies on the stream, as the others do. "
         "Times: this engine's median over theirs, rows not trusted. Memory: the peak of the whole process, and what "
         "the run added to it, from before the first batch: state, and what a batch needs.",
         None, (native.beside,),

@@ -164,11 +164,10 @@ def native(scale: str) -> list[Cell]:
         at: Cell = {"batch_rows": rows, "law": "batch", "x": rows, "one_core": True, "counted_as_elsewhere": True}
         for name, more in settings:
             common = at | more
-            grouped = name in AGGREGATES
-            ours = (("crown-view", "delta"),) if grouped else (("crown", "delta"), ("crown", "arrow"))
-            cells += [cell(name, engine, mode, scale, **common) for engine, mode in ours]
-            if grouped:  # the others trust the stream that every delete finds its row
-                cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **common))
+            kernels = () if name in AGGREGATES else (("crown", "delta"), ("crown", "arrow"))
+            cells += [cell(name, engine, mode, scale, **common) for engine, mode in (*kernels, ("crown-view", "delta"))]
+            # The others trust the stream that every delete finds its row.
+            cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **common))
             peers = [peer for peer, written in WRITTEN.items() if name in written]
             theirs = {what: value for what, value in common.items() if value != {"integers": True}}
             cells += [cell(name, peer, "delta", scale, **theirs) for peer in peers]
