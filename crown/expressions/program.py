@@ -31,6 +31,8 @@ _ON_WHOLE = {"add": E.ADD, "sub": E.SUB, "mul": E.MUL, "mod": E.MOD}
 _ON_DOUBLES = {"add": E.ADD_DOUBLES, "sub": E.SUB_DOUBLES, "mul": E.MUL_DOUBLES, "div": E.DIV_DOUBLES}
 _ON_SCALED = {"add": E.ADD_SCALED, "sub": E.SUB_SCALED, "mul": E.MUL_SCALED}
 _ON_DECIMALS = {"add": D.ADD, "sub": D.SUB, "mul": D.MUL, "div": D.DIV, "mod": D.MOD}
+_MICROS = ("micros_of", "months_of", "unix_micros", "timestamp_micros")
+_MOMENTS = ("timestamp", "timestamp_ntz")
 _PARTS = {"year": E.YEAR, "month": E.MONTH, "day": E.DAY}
 _OF_DOUBLES, _OF_WIDE = E.EQUAL_DOUBLES - E.EQUAL, E.EQUAL_WIDE - E.EQUAL
 _ASKED = {"eq": E.EQUAL, "ne": E.EQUAL, "nseq": E.SAME}  # of two words; else which one is less
@@ -322,6 +324,21 @@ class Program:
             raise _NotNative(node.op)
         return self._step(_PARTS[node.op], args)
 
+    def _later(self, node: Expr, args: list[int]) -> int:
+        """Returns the register of a moment plus microseconds."""
+        if node.type not in _MOMENTS or node.args[0].type != node.type:
+            raise _NotNative(node.op)
+        return self._step(E.ADD, args)
+
+    def _window_start(self, node: Expr, args: list[int]) -> int:
+        """Returns the register of the last multiple of a length that is not after a moment."""
+        moment, length = node.args
+        if moment.type not in _MOMENTS or length.op != "literal" or length.value is None or length.value <= 0:
+            raise _NotNative(node.op)
+        rest = self._step(E.MOD, args)  # with the sign of the moment
+        rest = self._step(E.MOD, [self._step(E.ADD, [rest, args[1]]), args[1]])
+        return self._step(E.SUB, [args[0], rest])
+
 
 _NODES: Mapping[str, Callable[[Program, Expr, list[int]], int]] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "mod"), Program._arithmetic),
@@ -331,7 +348,9 @@ _NODES: Mapping[str, Callable[[Program, Expr, list[int]], int]] = {
     "neg": Program._negated,
     "abs": Program._negated,
     "cast": Program._cast,
-    **dict.fromkeys(("micros_of", "months_of"), lambda program, node, args: args[0]),  # the codes are these numbers
+    **dict.fromkeys(_MICROS, lambda program, node, args: args[0]),  # the codes are these numbers
+    "plus_micros": Program._later,
+    "tumble_start": Program._window_start,
     "not": Program._not,
     "isnull": Program._is_null,
     "in": Program._in,

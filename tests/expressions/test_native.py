@@ -96,9 +96,19 @@ def test_every_two_numbers(left: str, right: str) -> None:
         compare(expr, given, 40, rng)
 
 
+@pytest.mark.parametrize("type_", ["timestamp", "timestamp_ntz"])
+def test_starts_of_windows_and_later_moments(type_: str) -> None:
+    rng = random.Random(type_)
+    given = {"a": totality._column(type_, rng, 200), "b": totality._column("int64", rng, 200)}
+    for length in (1, 7, 2_000_000, 86_400_000_000, 2**62):
+        assert compare(call("tumble_start", col("a", type_), lit(length, "int64")), given, 200, rng)
+    assert compare(call("plus_micros", col("a", type_), col("b", "int64")), given, 200, rng)
+
+
 def test_arithmetic_and_comparisons_of_numbers_have_native_forms() -> None:
     texts = ["big + big2", "num * num2", "dbl / dbl2", "dec * (1 - cent)", "wide * wide2", "wide / dec", "whole % dec"]
     texts += ["big < big2", "dec >= wide", "dbl = dbl2", "str = str2", "num IN (1, 2)", "dec / 3", "YEAR(day)"]
+    texts += ["TIMESTAMP_MICROS(UNIX_MICROS(inst) - PMOD(UNIX_MICROS(inst), 2000000))", "ntz + INTERVAL 10 SECONDS"]
     texts += ["str = 'a'", "str IN ('a', '', 'no row has this')", "str <> 'a%b'"]
     texts += ["CASE WHEN flag THEN dec ELSE dec2 END", "COALESCE(wide, wide2)", "CAST(big AS DECIMAL(38,4))", "-cent"]
     for text in texts:
