@@ -12,7 +12,7 @@ from tests.spark.job.test_top import parsed
 from tests.spark.test_kills import main
 
 
-def test_submit_takes_upserts_writes_a_feed_and_numbers(tmp_path):
+def test_submit_takes_upserts_writes_a_feed_and_numbers(spark, tmp_path):
     (tmp_path / "o").mkdir()
     batches = [
         [{"id": 1, "v": "a", "n": 1, "seq": 1}, {"id": 2, "v": "a", "n": 2, "seq": 1}],
