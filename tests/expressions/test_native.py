@@ -40,7 +40,7 @@ def compare(expr: Expr, given: Mapping[str, pa.Array], n: int, rng: random.Rando
     """Compares the values of an expression in both forms. Returns False if it has no native form."""
     if expr.type == "null" or native((expr,)) is None:
         return False
-    dictionary = parts(1, 1 << 18)[0].dictionary
+    dictionary = parts(1, 1 << 16)[0].dictionary
     names = sorted(expr.columns)
     types = {node.value: node.type for node in expr.postorder() if node.op == "col"}
     codes = np.array([coded(given[name], types[name], dictionary) for name in names], np.int64).reshape(len(names), n)
