@@ -1,6 +1,6 @@
 """The order in which parallel workers take files: what a worker has started for one file, it has for others, too.
 
-A new JVM takes some 15 s of the processor until it has loaded and compiled what tests use, a server of S3 2 s.
+A new JVM takes some 10 s of the processor until it has loaded and compiled what tests use, a server of S3 2 s.
 """
 
 from __future__ import annotations
