@@ -170,7 +170,7 @@ class Propagation:
         marks, filling = self._marks, False
         inserted = None if entered is None else self._take_inserted_rows(entered)
         for sign in (-1, 1):
-            if sign > 0 and inserted is not None:
+            if sign > 0 and inserted is not None and not self._halted:
                 self.buffers.out[:, : inserted.shape[1]], marks[layout.X_FILL] = inserted, inserted.shape[1]
             if sign > 0 and marks[layout.X_MODE] == layout.MODE_DELTAS and (filling := self._fills()):
                 if marks[layout.X_FILL]:
@@ -178,7 +178,7 @@ class Propagation:
                 marks[layout.X_MODE], self._header[A.H_LIVE_ON] = layout.MODE_VIEWS, 0
             for number in (0,) if len(self._changes) == 1 else self._update_order(sign):
                 change = self._changes[number]
-                if self._halted:
+                if self._halted and self._settled:  # else another kernel was left within a tuple, which is finished
                     return
                 if self._done[sign][number] < change.count(sign):
                     self._settled = False  # until `_note`
@@ -215,10 +215,10 @@ class Propagation:
         marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
         found = self.paddings
         visits = found.entered(self._changes) if sign < 0 else found.left(self._changes, self._undone)
-        if left:
+        if left and marks[layout.X_FILL]:
             yield from self._handed(sign)
         for visit in chain([found.unfinished] if left else [], visits):
-            if self._halted:
+            if self._halted and self._settled:
                 return
             (width, rows), status = visit.words(), update.FULL
             self._settled, marks[layout.X_I] = False, 0

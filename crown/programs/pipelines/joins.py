@@ -150,9 +150,10 @@ class Joining:
         out = found.buffers.out
         room = out.shape[1]
         if out is not self._out:  # the words of a run keep them from batch to batch
-            self._out, words[at + tree.T_ROOM] = out, room
+            words[at + tree.T_ROOM] = room
             for word, array in (*self._arrays.items(), (tree.T_OUT, out)):
                 words[at + word], words[at + word + 1] = address_of(array)
+            self._out = out  # last: an exception may be raised before any line
         if self.delivers:
             return room if self.nets else 0
         most = sum([rows[root] for root in self._roots])
