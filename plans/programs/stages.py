@@ -93,8 +93,12 @@ class Aggregate:
 
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that only aggregates of values in order, and powers, have."""
-        kept = {"share": self.share is not None, "separator": self.separator is not None, "order": bool(self.order)}
-        kept["power"] = self.power != 1
+        kept = {
+            "share": self.share is not None,
+            "separator": self.separator is not None,
+            "order": bool(self.order),
+            "power": self.power != 1,
+        }
         return tuple(name for name, there in kept.items() if not there)
 
     @classmethod

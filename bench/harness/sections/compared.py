@@ -149,26 +149,25 @@ def job(scale: str) -> list[Cell]:
 def native(scale: str) -> list[Cell]:
     """Returns this engine beside native ones, on one core each, with the order of joins that is best for them."""
     quick = scale == "quick"
-    settings: list[tuple[str, Cell]] = [(name, {}) for name in (("3-hop",) if quick else WRITTEN["dd"])]
+    settings: list[tuple[str, Cell, Cell]] = [(name, {}, {}) for name in (("3-hop",) if quick else WRITTEN["dd"])]
     if not quick:  # keys that are not in the order of the file, and tables that no cache holds
         title = f"{AGGREGATES['agg-star'].title}, shuffled"
-        settings.append(("agg-star", {"title": title, "options": {"shuffled": True}}))
+        settings.append(("agg-star", {"title": title, "options": {"shuffled": True}}, {}))
         large = {"scale_factor": 1.0, "window": 0.25, "prefix": 6_000_000}
         names = ("agg-tpch-q3", "agg-tpch-q5", "agg-tpch-q10")
-        settings += [(name, {"title": f"{AGGREGATES[name].title}, SF 1", "options": large}) for name in names]
+        settings += [(name, {"title": f"{AGGREGATES[name].title}, SF 1", "options": large}, {}) for name in names]
         # The others take integers in any case. Here this engine takes no other values, either.
-        integers = {"options": {"integers": True}}
-        settings += [(name, {"title": f"{AGGREGATES[name].title}, over integers"} | integers) for name in names]
+        integers: Cell = {"options": {"integers": True}}
+        settings += [(name, {"title": f"{AGGREGATES[name].title}, over integers"}, integers) for name in names]
     cells = []
     for rows in (1_000,) if quick else (10_000, 1_000):
         at: Cell = {"batch_rows": rows, "law": "batch", "x": rows, "one_core": True, "counted_as_elsewhere": True}
-        for name, more in settings:
-            common = at | more
+        for name, common, own in settings:
             kernels = () if name in AGGREGATES else (("crown", "delta"), ("crown", "arrow"))
-            cells += [cell(name, engine, mode, scale, **common) for engine, mode in (*kernels, ("crown-view", "delta"))]
+            ours, theirs = at | common | own, at | common
+            cells += [cell(name, engine, mode, scale, **ours) for engine, mode in (*kernels, ("crown-view", "delta"))]
             # The others trust the stream that every delete finds its row.
-            cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **common))
+            cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **ours))
             peers = [peer for peer, written in WRITTEN.items() if name in written]
-            theirs = {what: value for what, value in common.items() if value != {"integers": True}}
             cells += [cell(name, peer, "delta", scale, **theirs) for peer in peers]
     return cells

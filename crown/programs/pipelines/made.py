@@ -38,8 +38,8 @@ class _NotNative(Exception):
 def pipeline_of(
     running: ProgramRuntime, preparer: BatchPreparer, records: Records | None, results: Iterable[int]
 ) -> tuple[Pipeline | None, tuple[str, ...]]:
-    """Returns what runs the stages of a program in one call, None if it would run none, and what is said of it: how
-    each part of the stages runs, and why.
+    """Returns the pipeline that runs stages of a program in one call, or None if it would run none. Also returns, for
+    each part of the stages, how it runs and why.
 
     Stages without a native form, and those that read them, are left for steps after the call. ``records`` makes the
     deltas of the last stage. If it is None, the call delivers none, and the rows of ``results`` are read after it.
@@ -53,8 +53,8 @@ def pipeline_of(
 class _Chain:
     """The operators of a program, as its stages are added one after the other.
 
-    ``first``: those that read relations alone; ``later``: the others. ``linear``: the blocks of linear stages, and
-    their numbers. ``left``: by the numbers of the stages that are left for steps, why.
+    ``first``: those that read relations alone; ``later``: the others. ``left``: by the numbers of the stages that are
+    left for steps, why.
     """
 
     def __init__(self, running: ProgramRuntime, preparer: BatchPreparer, records: Records | None) -> None:
@@ -65,10 +65,10 @@ class _Chain:
         self._running, self._records, self._blocks = running, records, Blocks()
         self._sources = _sources(running, preparer, self._blocks)
         self._first, self._later = list[Operator](), list[Operator]()
-        self._linear, self._left = dict[int, int](), dict[int, str]()
+        self._left = dict[int, str]()
 
     def pipeline(self, results: Iterable[int]) -> tuple[Pipeline, tuple[str, ...]]:
-        """Returns what runs the batches, and what is said of it. The rows of ``results`` are read after the call."""
+        """Returns the pipeline, and how each part of the stages runs. Rows of ``results`` are read after the call."""
         stages = self._running.stages
         for number, stage in enumerate(stages):
             before = len(self._first), len(self._later)
@@ -98,7 +98,7 @@ class _Chain:
         columns = [stage.columns for stage in stages]
         read = {source for number in self._left for source in map(key_of, stages[number].inputs)}.union(results)
         return Pipeline(
-            self._sources, self._first, self._later, self._linear, self._blocks, self._running.memory.part(1), records,
+            self._sources, self._first, self._later, self._blocks, self._running.memory.part(1), records,
             shown, width, frozenset(self._left), columns, read,
         )  # fmt: skip
 
@@ -179,7 +179,6 @@ class _Chain:
         if not stage.netted:
             made = self._net(made, len(stage.columns))
         self._blocks.of[number] = made
-        self._linear[made.number] = number
 
     def _add_counts(self, stage: Pointwise, number: int) -> None:
         leaves = self._fed(stage)

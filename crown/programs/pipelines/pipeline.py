@@ -52,11 +52,11 @@ class Pipeline:
     """Runs the batches of a program: its ``sources``, the operators that read these alone (``first``), and the others
     (``later``), each behind those that it reads.
 
-    ``linear``: the linear stages, by the number of the block. ``blocks``: how many there are. ``base``: the part of the
-    base tables. ``records`` makes the messages, None if the rows of a join are left to others. ``shown``: the number of
-    the block whose rows are delivered, and what it is without one (see ``kernels.P_SHOWN``); they have ``width``
-    columns. ``left``: the stages that are applied after the call. ``columns``: those of each stage. ``read``: the
-    stages whose rows are read after the call.
+    ``blocks``: those of relations and stages. ``base``: the part of the base tables. ``records`` makes the messages,
+    None if the rows of a join are left to others. ``shown``: the number of the block whose rows are delivered, and what
+    it is without one (see ``kernels.P_SHOWN``); they have ``width`` columns. ``left``: the stages that are applied
+    after the call. ``columns``: those of each stage. ``read``: the stages whose rows are read after the call.
+    ``linear``: the blocks of the linear stages, by their numbers.
     """
 
     def __init__(
@@ -64,7 +64,6 @@ class Pipeline:
         sources: Sequence[Source],
         first: Sequence[Operator],
         later: Sequence[Operator],
-        linear: dict[int, int],
         blocks: Blocks,
         base: Part,
         records: Records | None,
@@ -74,11 +73,13 @@ class Pipeline:
         columns: Sequence[Sequence[Column]],
         read: Container[str | int],
     ) -> None:
-        self.sources, self.linear, self.left = sources, linear, left
+        self.sources, self.left = sources, left
         self._made = {number: block for number, block in blocks.of.items() if isinstance(number, int)}
         self._columns, self._read = columns, read
         self._first, self._operators = len(first), [*first, *later]
         self._stages = [one for one in later if isinstance(one, Stateful)]
+        stateful = {one.number for one in self._stages}
+        self.linear = {number: block for number, block in self._made.items() if number not in stateful}
         self._rooted = [one for one in later if isinstance(one, BlockUnion | Stateful)]  # each makes a root
         self._base, self._records = base, records
         self._shown, self._width = shown, width
@@ -277,10 +278,10 @@ class Pipeline:
 
     def tally(self, tallies: Tallies) -> None:
         """Notes how many rows the linear stages of a batch that is done have."""
-        for block, number in self.linear.items():
+        for number, block in self.linear.items():
             known = tallies.known(number)
             if known is not None:
-                tallies.set(number, known + self._words[kernels.R_SOURCE0 + of.READ * block + of.R_SUM])
+                tallies.set(number, known + self._words[kernels.R_SOURCE0 + of.READ * block.number + of.R_SUM])
 
     def delivered(self) -> list[pa.RecordBatch]:
         """Returns the deltas of a batch that is done."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from plans.expressions.build import Expr, call, col, lit, substitute
+from plans.expressions.build import Expr, call, col, lit
 from plans.lowering.joins.matches import aliases_of, together
 from plans.lowering.stages import renamed
 from plans.payloads.sums import ONCE
@@ -60,7 +60,7 @@ def _of_one_copy(relation: Relation) -> Relation:
     exprs = {name: exprs[name] for name in exprs if name in read or name in relation.keys}
     if not all(_reads_one(one, exprs, copies) for one in relation.aggregates):
         return relation
-    exprs = {name: _moved(expr, copies.source.alias) for name, expr in exprs.items()}
+    exprs = {name: _moved(expr, copies.source) for name, expr in exprs.items()}
     raised = tuple(one for one in (_raised(one, exprs, copies) for one in relation.aggregates) if one is not None)
     joined = {column.value for column in copies.key}
     if len(raised) < len(relation.aggregates) or not all(exprs[name].columns <= joined for name in relation.keys):
@@ -81,18 +81,16 @@ def _copies(query: Query) -> _Copies | None:
     tied: dict[str, list[set[str]]] = {}  # by column: copies in which it is equal
     own: dict[str, set[Expr]] = {source.alias: set() for source in query.sources}
     conditions: list[Expr] = []
-    for condition in query.conditions:
-        for one in condition.conjuncts():
-            read = aliases_of(one)
-            if len(read) > 1:
-                names = {split(name)[1] for name in one.columns}
-                if one.op != "eq" or any(arg.op != "col" for arg in one.args) or len(names) > 1:
-                    return None
-                tied.setdefault(names.pop(), []).append(read)
-            else:
-                conditions.append(_moved(one, first.alias))
-                for alias in read:
-                    own[alias].add(conditions[-1])
+    for one in (part for condition in query.conditions for part in condition.conjuncts()):
+        read, names = aliases_of(one), {split(name)[1] for name in one.columns}
+        if len(read) < 2:
+            conditions.append(_moved(one, first))
+            for alias in read:
+                own[alias].add(conditions[-1])
+        elif one.op == "eq" and len(names) == 1 and all(arg.op == "col" for arg in one.args):
+            tied.setdefault(names.pop(), []).append(read)
+        else:
+            return None
     if not tied or any(len(together(query.sources, sets)) > 1 for sets in tied.values()):
         return None
     columns = tuple(sorted(tied))
@@ -113,10 +111,9 @@ def _is_copy(source: Source, first: Source) -> bool:
     return source.input == first.input and source.table.columns == first.table.columns
 
 
-def _moved(expr: Expr, alias: str) -> Expr:
-    """Returns an expression over the columns of one copy as an expression over those of another."""
-    types = {node.value: node.type for node in expr.postorder() if node.op == "col"}
-    return substitute(expr, lambda name: col(f"{alias}.{split(name)[1]}", types[name]))
+def _moved(expr: Expr, source: Source) -> Expr:
+    """Returns an expression over the columns of copies as an expression over those of one of them."""
+    return renamed(expr, {name: source.qualified(split(name)[1]) for name in expr.columns})
 
 
 def _reads_one(aggregate: Aggregate, exprs: dict[str, Expr], copies: _Copies) -> bool:
