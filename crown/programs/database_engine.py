@@ -45,7 +45,7 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
         assert program.results is not None, "its results have names"
         self.results: Mapping[str, ResultOf] = {result.name: ResultOf(self, result.stage) for result in program.results}
         self._numbers = {result.name: result.stage for result in program.results}
-        self._find_pipeline(None, self._numbers.values())
+        self._build_pipeline(None, self._numbers.values())
 
     @classmethod
     def create(

@@ -55,7 +55,7 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
         self.columns = self.result.columns
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
         self.bag = self.result.bag
-        self._find_pipeline(self.result.records)
+        self._build_pipeline(self.result.records)
 
     @classmethod
     def create(

@@ -113,7 +113,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self._streaming = last if streams and isinstance(last := self.stages[-1], Join) else None
         self._asks = self._streaming is not None and asks_users(self._streaming.stage.plan)
         self._gathering = list(enumerate(self.stages))[: len(self.stages) - (self._streaming is not None)]
-        self._left: frozenset[int] = frozenset()  # stages that are applied after a native call of the others
+        self._excluded: frozenset[int] = frozenset()  # stages that are applied after a native call of the others
         self.tallies = Tallies(self.stages)
         self.header = numbers(memory.parts[0][: A.H_TABLES])  # engines that share memory have it in common
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
@@ -296,7 +296,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 if self._rests(number, inputs):
                     nets[number] = self._nothing_of[number]
                     continue
-                if not given.passed or number in self._left:  # otherwise a stage may have applied a part of it
+                if not given.passed or number in self._excluded:  # otherwise a stage may have applied a part of it
                     self._torn = False
                     self.uninterrupted.check()
                     self._torn = True

@@ -25,20 +25,20 @@ class Stepwise:
     def __init__(self, query: str, tables: dict[str, Any], **options: Any) -> None:
         self.query = query
         self.view, self.other = (crown.view(query, tables, **options) for _ in range(2))
-        taken = self.view._engine.pipeline
-        assert taken is not None
+        pipeline = self.view._engine.pipeline
+        assert pipeline is not None
         self.other._engine.pipeline = None
         self.database = Database(tables)
-        self.asked: Counter[int] = Counter()
+        self.results: Counter[int] = Counter()
         self.apart = {"reserved_bytes"}  # of what both say of themselves
-        run = taken.run
+        run = pipeline.run
 
         def noted(*arguments: Any) -> int:
-            found = run(*arguments)
-            self.asked[found] += 1
-            return found
+            result = run(*arguments)
+            self.results[result] += 1
+            return result
 
-        taken.run = noted
+        pipeline.run = noted
 
     def given(self, changes: Changes | Mapping[str, Changes]) -> dict[str, pa.Table]:
         """Returns a batch of the only table, or of several."""

@@ -32,7 +32,7 @@ QUERIES = {
 """Conditions on doubles and parts of texts are left out: no scan tests them, so a call stores texts of rows that they
 reject, and both views do not use the same memory. Numbers of two words are left out too: at the edge of a budget, one
 of both views rejects a batch that the other takes; the cause is not known."""
-SHORT = (group_batch.BUDGET, kernels.BAD, kernels.GATE, kernels.LEFT)
+SHORT = (group_batch.BUDGET, kernels.NOT_SCANNED, kernels.STOPPED_AT_GATE, kernels.JOIN_STOPPED)
 """What a call comes back with where there is no room for a group, a text, a row of a base table or of a join."""
 
 
@@ -91,9 +91,9 @@ def test_a_call_takes_a_batch_where_the_steps_do(seed: int, kind: str, monkeypat
             room += room // 3
         assert found == [True, True], f"in {room} words"
         batch = drawn(1_000 * (number + 1) + 500, n)
-        both.asked.clear()
+        both.results.clear()
         assert [fits(view, batch, 4 * room + 1_000) for view in views] == [True, True]
-        assert not any(both.asked[asked] for asked in SHORT), both.asked
+        assert not any(both.results[asked] for asked in SHORT), both.results
     both.table()
     for view in views:
         view.check_invariants()

@@ -45,7 +45,7 @@ def test_more_texts_than_a_table_has_room_for(query: str) -> None:
         both.is_duckdbs()
         both.apply({"l": removed(given[:2_000])})
         both.apply({"l": removed(given[2_000:])})
-    assert both.asked[group_batch.DONE] + both.asked[kernels.MESSAGE] >= 3
+    assert both.results[group_batch.DONE] + both.results[kernels.MESSAGE_TOO_LARGE] >= 3
 
 
 @pytest.mark.parametrize("query", [PLAIN, JOINED])
@@ -95,10 +95,10 @@ def test_a_batch_whose_texts_cannot_be_decided_is_refused(query: str, monkeypatc
 
 def test_batches_of_new_texts_are_left_to_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """These test texts before they store them. The call tries again later."""
-    monkeypatch.setattr(pipeline, "_PAUSE", 4)
+    monkeypatch.setattr(pipeline, "_PAUSED_BATCHES", 4)
     both = view(PLAIN)
     for batch in range(12):
         given = lines([f"text {batch} {i} of a line" for i in range(20)])
         both.apply({"l": [((row[0], batch, *row[2:]), 1) for row, _ in given]})
-    assert sum(both.asked.values()) == 4, both.asked
+    assert sum(both.results.values()) == 4, both.results
     both.is_duckdbs()

@@ -89,8 +89,8 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
             both.apply(changes, deltas=number % 4 != 3)
     if kind != "doubles":  # which DuckDB does not add up exactly
         both.is_duckdbs()
-    assert both.asked[group_batch.DONE] or kind in {*NEVER_DONE, "doubles"}
-    assert any(asked != group_batch.DONE for asked in both.asked) or kind not in NEVER_DONE
+    assert both.results[group_batch.DONE] or kind in {*NEVER_DONE, "doubles"}
+    assert any(asked != group_batch.DONE for asked in both.results) or kind not in NEVER_DONE
     everything = both.database.everything(-1)["r"]
     if everything:
         both.apply(everything)
@@ -111,7 +111,7 @@ def test_a_delete_that_finds_no_row_is_refused_or_cut() -> None:
             assert "deletes 3 copies" in said
         else:
             both.apply(absent)
-        assert both.asked[kernels.GATE] == 1
+        assert both.results[kernels.STOPPED_AT_GATE] == 1
         both.apply(plain())
 
 
@@ -128,7 +128,7 @@ def test_a_bad_row_is_named(column: str, value: Any) -> None:
     said = both.refused(batch.set_column(at, column, wrong), BadRowError)
     assert "row 5" in said
     assert both.view._engine.header[A.H_EPOCH] == epoch, "a batch that is not begun changes nothing that is being read"
-    assert both.asked[kernels.BAD] == 1
+    assert both.results[kernels.NOT_SCANNED] == 1
     for view in (both.view, both.other):  # what the last batch did not find is known: it can be undone
         view._engine.undo({"r": to_arrow(both.database.schema, "r", plain())})
         assert not view.to_table().num_rows
@@ -153,13 +153,13 @@ def test_a_group_with_fewer_than_no_rows_refuses_the_batch() -> None:
 
 def test_more_deltas_than_a_record_batch_takes() -> None:
     both = Stepwise("SELECT v, COUNT(*) AS n FROM r GROUP BY v", TABLE, on_missing="trust")
-    for n in (1_000, kernels.MOST_ROWS + 10, kernels.MOST_ROWS + 10):
+    for n in (1_000, kernels.MAX_MESSAGE_ROWS + 10, kernels.MAX_MESSAGE_ROWS + 10):
         batch = {"r": pa.table({"v": range(n)}).append_column("b", pa.nulls(n, pa.int32()))}
         found, other = (view.apply(batch) for view in (both.view, both.other))
         assert found.sort_by([("v", "ascending"), ("_weight", "ascending")]).equals(
             other.sort_by([("v", "ascending"), ("_weight", "ascending")])
         )
-    assert both.asked == {kernels.MESSAGE: 1, group_batch.ROOM: 1, kernels.MANY: 1}
+    assert both.results == {kernels.MESSAGE_TOO_LARGE: 1, group_batch.ROOM: 1, kernels.NO_MESSAGE: 1}
     both.compare()
 
 
@@ -173,8 +173,8 @@ def test_a_budget_stops_the_gate_or_the_groups(on_missing: str) -> None:
         both.view.apply({"r": batch})
     assert bag(both.view.to_table()) == before
     both.view.check_invariants()
-    assert sum(both.asked.values()) == 1
-    assert not both.asked[group_batch.DONE]
+    assert sum(both.results.values()) == 1
+    assert not both.results[group_batch.DONE]
     assert both.view.apply({"r": batch[:10]}).num_rows == 10
 
 

@@ -258,7 +258,9 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
             apply(both, batch, number % 6 != 5)
     if kind not in NOT_OF_DUCKDB:
         both.is_duckdbs()
-    assert both.asked[group_batch.DONE] + both.asked[kernels.MESSAGE] + both.asked[kernels.SPLIT], both.asked
+    assert (
+        both.results[group_batch.DONE] + both.results[kernels.MESSAGE_TOO_LARGE] + both.results[kernels.STAGES_FOLLOW]
+    ), both.results
     apply(both, {table: changes for table, changes in both.database.everything(-1).items() if changes})
 
 
@@ -292,10 +294,10 @@ def test_texts_of_refused_batches_leave_the_dictionary() -> None:
 def test_a_text_that_needs_more_room_than_there_is_takes_the_steps() -> None:
     both = Stepwise("SELECT mode, SUM(price * off) AS s FROM l GROUP BY mode", TABLES)
     both.apply({"l": lines(0, 3, "y" * 70_000)})
-    assert both.asked[kernels.BAD] == 1
+    assert both.results[kernels.NOT_SCANNED] == 1
     both.apply({"l": lines(10, 3, "z" * 60_000) + lines(20, 3, "y" * 70_000)})
     both.apply({"l": lines(30, 5, "w" * 60_000)})
-    assert both.asked[kernels.MESSAGE] >= 1
+    assert both.results[kernels.MESSAGE_TOO_LARGE] >= 1
     both.is_duckdbs()
 
 
@@ -320,14 +322,17 @@ def test_what_is_left_in_the_midst_goes_on(kind: str, monkeypatch: pytest.Monkey
             if small:
                 small_buffers(patch, 200)
             else:
-                patch.setattr(joins, "_LEAST_ROWS", 8)
+                patch.setattr(joins, "_MIN_ROWS", 8)
             both = Stepwise(QUERIES[kind], TABLES)
             both.apply({"o": [((i, 1, None, "p"), 1) for i in range(120)]})
             both.apply({"l": [(row, 1) for row, _ in lines(0, 120, "ship by rail")]})
             for name in ("n", "m"):
                 both.apply({"c": [((1, "BUILDING", name), 1)]})
                 both.apply({"c": [((1, "BUILDING", name), -1)], "l": lines(200, 1)})
-            assert both.asked[kernels.LEFT if small else kernels.HELD] or kind == "keys that are texts"
+            assert (
+                both.results[kernels.JOIN_STOPPED if small else kernels.JOIN_ROWS_PENDING]
+                or kind == "keys that are texts"
+            )
             both.is_duckdbs()
 
 

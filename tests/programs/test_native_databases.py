@@ -94,7 +94,7 @@ def test_batches_are_those_of_a_database_that_takes_steps(seed: int) -> None:
     for _ in range(10):
         both.apply(changes_of(random, both.tables, nulls=seed % 3 == 2))
     both.apply({name: rows for name, rows in both.tables.everything(-1).items() if rows})
-    assert asked <= {kernels.SPLIT, kernels.GATE}
+    assert asked <= {kernels.STAGES_FOLLOW, kernels.STOPPED_AT_GATE}
     told = " ".join(both.native.explain().split())
     assert "one native call" in told
     assert "steps: the stage is neither linear nor a join" in told
@@ -102,8 +102,10 @@ def test_batches_are_those_of_a_database_that_takes_steps(seed: int) -> None:
 
 def test_a_step_that_rejects_a_batch_takes_back_what_the_call_has_done() -> None:
     both = Both()
-    left = both.native._engine._left
-    assert 0 < min(left) < max(set(range(len(both.native._engine.stages))) - left), "a native stage is behind a step"
+    excluded = both.native._engine._excluded
+    assert 0 < min(excluded) < max(set(range(len(both.native._engine.stages))) - excluded), (
+        "a native stage is behind a step"
+    )
     both.apply({"r": [((1, 2), 1), ((2, 2), 1)], "s": [((1, 7, "p"), 1), ((2, 2, "q"), 1)]})
     for _ in range(2):
         for one in (both.native, both.steps):

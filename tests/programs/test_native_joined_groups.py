@@ -42,7 +42,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
             both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3)
     both.is_duckdbs()
     if on_missing != "ignore":
-        assert both.asked[group_batch.DONE]
+        assert both.results[group_batch.DONE]
     both.apply({table: changes for table, changes in both.database.everything(-1).items() if changes})
 
 
@@ -54,7 +54,7 @@ def test_a_full_buffer_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     for weight in (1, -1, 3, -3):
         both.apply({"h": [((0, 2), weight), ((1, 3), 1)]})
     both.apply({"g": [((1, 1), -1), ((7, 0), 1)], "h": [((0, 2), -1), ((1, 3), -4)]})
-    assert both.asked[kernels.LEFT] >= 5, both.asked
+    assert both.results[kernels.JOIN_STOPPED] >= 5, both.results
     both.is_duckdbs()
 
 
@@ -70,16 +70,16 @@ def test_no_batch_is_stopped_between_the_call_and_the_steps(monkeypatch: pytest.
     with monkeypatch.context() as patch:
         patch.setattr(both.view._engine.uninterrupted, "check", stopped)
         both.apply({"h": [((0, 2), 1), ((1, 3), 1)]})
-    assert both.asked[kernels.LEFT] == 1
+    assert both.results[kernels.JOIN_STOPPED] == 1
     both.is_duckdbs()
 
 
 def test_more_rows_of_the_join_than_there_is_room_for_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joins, "_LEAST_ROWS", 8)
+    monkeypatch.setattr(joins, "_MIN_ROWS", 8)
     both = Stepwise(COUNTS, WIDER)
     both.apply({"g": [((i, 0), 1) for i in range(100)]})
     both.apply({"h": [((0, 4), 1)]})
-    assert both.asked[kernels.HELD] == 1
+    assert both.results[kernels.JOIN_ROWS_PENDING] == 1
     both.apply({"h": [((0, 4), -1)], "g": [((5, 0), -1)]})
     both.is_duckdbs()
 
@@ -93,7 +93,10 @@ def test_a_delete_that_finds_no_row_is_refused_cut_or_counted() -> None:
             both.refused(both.given(absent), MissingDeleteError)
         else:
             both.apply(absent)
-        assert both.asked[kernels.HELD if on_missing == "trust" else kernels.GATE] == 1, (on_missing, both.asked)
+        assert both.results[kernels.JOIN_ROWS_PENDING if on_missing == "trust" else kernels.STOPPED_AT_GATE] == 1, (
+            on_missing,
+            both.results,
+        )
         both.apply(edges(4))
 
 
@@ -105,7 +108,7 @@ def test_a_sum_that_leaves_its_type_refuses_the_batch() -> None:
     both.apply({"g": [((1, 7), 1), ((2, 5), 1)], "h": [((7, high), 1), ((5, 1), 1)]})
     wrong = both.given({"g": [((3, 5), 1), ((1, 7), 2), ((2, 5), -1)]})
     assert "src=1" in both.refused(wrong, ChangeError)
-    assert both.asked[group_batch.REFUSED] == 1
+    assert both.results[group_batch.REFUSED] == 1
     both.apply({"g": [((3, 5), 1), ((2, 5), -1)]})
     both.is_duckdbs()
 

@@ -128,7 +128,11 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
             both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3, **wanted)
     both.is_duckdbs()
     if on_missing != "ignore":  # else every batch may have a delete that finds no row
-        assert both.asked[group_batch.DONE] or both.asked[kernels.HELD] or both.asked[kernels.MESSAGE]
+        assert (
+            both.results[group_batch.DONE]
+            or both.results[kernels.JOIN_ROWS_PENDING]
+            or both.results[kernels.MESSAGE_TOO_LARGE]
+        )
     everything = {table: changes for table, changes in both.database.everything(-1).items() if changes}
     both.apply(everything)
     assert not both.view.to_table().num_rows
@@ -161,7 +165,7 @@ def test_a_full_buffer_is_handed_on(query: str, monkeypatch: pytest.MonkeyPatch)
     both.apply([*few, *edges(20, 100)])
     both.apply([((2_000, 0), 1), *few, ((0, 3_000), 1)], consolidate=True)
     both.apply([(row, -1) for row, _ in both.database.everything()["g"]])
-    assert both.asked[kernels.LEFT] >= 3, both.asked
+    assert both.results[kernels.JOIN_STOPPED] >= 3, both.results
 
 
 @pytest.mark.parametrize("consolidate", [None, True])
@@ -175,7 +179,7 @@ def test_a_buffer_that_is_full_while_sums_are_published_is_handed_on(
     for weight in (1, -1, 3, -3):
         both.apply({"h": [((0,), weight), ((1,), 1)]}, consolidate=consolidate)
     both.apply({"g": [((1, 1), -1), ((7, 0), 1)], "h": [((0,), -1), ((1,), -4)]}, consolidate=consolidate)
-    assert both.asked[kernels.LEFT] >= 5, both.asked
+    assert both.results[kernels.JOIN_STOPPED] >= 5, both.results
     both.is_duckdbs()
 
 
@@ -192,7 +196,7 @@ def test_a_buffer_that_is_full_while_rows_are_padded_is_handed_on(
         both.apply({"h": [((0, 5), weight)]})
         both.apply({"h": [((0, 6), weight), ((1, 6), weight)], "g": [((8, 0), -weight), ((1_000, 1), weight)]})
         both.apply({"g": [((2_000, 1), weight), ((5, 1), -weight)]})
-    assert by or both.asked[kernels.LEFT] >= 5, both.asked
+    assert by or both.results[kernels.JOIN_STOPPED] >= 5, both.results
     both.is_duckdbs()
 
 
@@ -211,7 +215,7 @@ def test_a_count_that_leaves_63_bits_refuses_the_batch() -> None:
     for view in (both.view, both.other):
         with pytest.raises(ChangeError, match="a count would leave 63 bits"):
             view.apply(wrong)
-    assert both.asked[kernels.HELD] == 1
+    assert both.results[kernels.JOIN_ROWS_PENDING] == 1
     assert bag(both.view.apply(more)) == bag(both.other.apply(more))
 
 
@@ -222,7 +226,7 @@ def test_a_buffer_that_is_more_than_half_full_is_handed_on(monkeypatch: pytest.M
     for n in (11, 14, 16, 19):
         both.apply([((0, 100 * n + i), 1) for i in range(n)])
         both.apply([((0, 100 * n + i), -1) for i in range(n)] + [((0, 100 * n + 50), 1)])
-    assert both.asked[kernels.HELD] >= 2, both.asked
+    assert both.results[kernels.JOIN_ROWS_PENDING] >= 2, both.results
 
 
 def test_what_a_join_made_stays_as_it_was_when_it_was_delivered() -> None:
@@ -243,7 +247,10 @@ def test_a_delete_that_finds_no_row_is_refused_cut_or_counted() -> None:
         else:
             both.apply(absent)
             assert sum(both.view.stats()["stages"][0]["missing_deletes"].values()) == 4 * (on_missing == "trust")
-        assert both.asked[kernels.HELD if on_missing == "trust" else kernels.GATE] == 1, (on_missing, both.asked)
+        assert both.results[kernels.JOIN_ROWS_PENDING if on_missing == "trust" else kernels.STOPPED_AT_GATE] == 1, (
+            on_missing,
+            both.results,
+        )
         both.apply(edges(4))
 
 
@@ -256,7 +263,7 @@ def test_a_bad_row_of_any_relation_is_named() -> None:
         weights = pa.array([2**31], pa.int64())
         wrong = {**batch, name: batch[name].set_column(batch[name].num_columns - 1, "_weight", weights)}
         assert "row 0" in both.refused(wrong, BadRowError)
-    assert both.asked[kernels.BAD] == 2
+    assert both.results[kernels.NOT_SCANNED] == 2
     assert both.view._engine.header[A.H_EPOCH] == 1
 
 
@@ -275,7 +282,7 @@ def test_rows_of_whole_numbers_are_taken_whatever_form_they_have() -> None:
     for rows in forms:
         assert bag(both.view.apply({"g": rows})) == bag(both.other.apply({"g": rows}))
         both.compare()
-    assert both.asked == {group_batch.DONE: len(forms)}
+    assert both.results == {group_batch.DONE: len(forms)}
     for wrong, said in (
         ({"src": 1, "dst": 2**31}, "dst"),
         ({"src": 1, "dst": 2, "_weight": 2**31}, "_weight"),
@@ -288,9 +295,9 @@ def test_a_null_in_a_key_is_left_to_the_steps() -> None:
     both = Stepwise(*QUERIES["two tables"])
     both.apply({"r": [((1, None, 1, None), 1), ((None, 1, None, None), 1)], "s": [((1, 1, None, None), 1)]})
     both.apply({"r": [((1, None, 1, None), -1)]})
-    assert both.asked == {kernels.KEYS: 2}
+    assert both.results == {kernels.NULL_KEY: 2}
     both.apply({"r": [((None, 1, None, None), -1), ((2, 1, None, None), 1)]})
-    assert both.asked[group_batch.DONE] == 1
+    assert both.results[group_batch.DONE] == 1
 
 
 def test_too_many_copies_of_a_row_refuse_the_batch() -> None:
@@ -298,7 +305,7 @@ def test_too_many_copies_of_a_row_refuse_the_batch() -> None:
     both.apply([*edges(2), ((7, 7), 2**31 - 1)])
     said = both.refused(both.given([((5, 0), 1), ((1_000, 0), -1), ((7, 7), 1), ((6, 0), 1)]), ChangeError)
     assert "more than 2147483647 copies" in said
-    assert both.asked[kernels.LEFT] == 1
+    assert both.results[kernels.JOIN_STOPPED] == 1
     both.apply([((5, 0), 1)])
 
 
@@ -314,7 +321,7 @@ def test_a_budget_stops_a_join(on_missing: str, query: str) -> None:
             view.apply({"g": batch})
         view.check_invariants()
         assert bag(view.to_table()) == before
-    assert both.asked[kernels.LEFT] == 1
+    assert both.results[kernels.JOIN_STOPPED] == 1
     assert both.view.apply({"g": batch[:10]}).num_rows == 0
 
 
@@ -334,7 +341,7 @@ def test_the_budget_is_one_of_the_base_tables_and_the_stage(query: str, budget: 
         given["h"] = [((i, 5, i / 2), 1) for i in range(300)]
     both = Stepwise(query, tables, on_missing="raise", memory_budget=budget)
     both.refused(both.given(given), MemoryBudgetError)
-    assert both.asked[group_batch.DONE] == 0
+    assert both.results[group_batch.DONE] == 0
     both.apply({name: changes[:20] for name, changes in given.items()})
 
 
@@ -383,9 +390,9 @@ def test_a_batch_is_undone() -> None:
 def test_other_forms_of_deltas_take_the_steps() -> None:
     both = Stepwise(*QUERIES["three hops"])
     both.apply(edges(3), factorized=True)
-    assert not both.asked
+    assert not both.results
     assert both.view.apply(both.given(edges(2, 50))).num_rows == both.other.apply(both.given(edges(2, 50))).num_rows
     both.view.update(both.given(edges(1, 90)))
-    assert both.asked == {group_batch.DONE: 1}
+    assert both.results == {group_batch.DONE: 1}
     assert pa.Table.from_batches(both.view.apply_batches(both.given(edges(1, 95)))).num_rows
-    assert both.asked == {group_batch.DONE: 1}
+    assert both.results == {group_batch.DONE: 1}

@@ -1,1 +1,1 @@
-"""The kernel of a program whose batch is one native call."""
+"""The kernel of a native call, which applies a whole batch of a program. Start with ``pipeline``."""

@@ -1,9 +1,8 @@
-"""Feeds in a batch that is one native call: a block of tuples in, a block of others out.
+"""Feeds of a native call: each computes a block from another block, as a projection with a filter.
 
-    columns -> an expression program -> the tuples that are chosen -> forms of the columns, weights
+    block -> expression program -> tuples that the filter chooses -> block
 
-Columns that stay as they are are not copied, unless some tuples are left out: the forms of a block say where each of
-its columns is. Blocks have the words ``R_GIVEN`` ... in the state (``sources``), a feed ``F_BLOCK`` ... in the plan.
+A column that is only projected is not copied unless a filter leaves out tuples: the forms of both blocks point to it.
 """
 
 from __future__ import annotations
@@ -14,111 +13,125 @@ from crown.kernels.jit import device
 from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
 from crown.kernels.strings import NULL
-from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_SUM, R_WEIGHTS, READ
+from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHT_SUM, B_WEIGHTS, BLOCK_WORDS
 
-(F_BLOCK, F_MADE, F_WIDTH, F_COLUMNS, F_PROGRAM, F_READS, F_WORDS, F_CHOOSES, F_TEXT0, F_WEIGHS, F_HEAD, FEED) = range(
-    12
-)
-"""Words of a feed in the plan: the block that it reads, and the one that it makes; how many columns it makes, and where
-two words of each are listed: its column in that block, or one less than minus the words of outputs that stand before
-it, and its form then; where the expression program is, or 0, the list of the columns that this reads, and the words of
-its outputs; 1 if the first of these says which tuples are chosen; the first of its texts; the words that a tuple
-weighs; 1 if it makes the rows of the join core that is the operator before it."""
-
-
-@device
-def words_of_feed(width, reads):
-    """Returns how many words of the memory a feed takes for any number of tuples."""
-    return 2 * (width + reads)
-
-
-@device
-def words_of_chosen(outputs, width, weighs):
-    """Returns how many words of the memory a feed takes for each tuple; ``width``: words of its columns, ``weighs``: of
-    what it weighs."""
-    return outputs + width + 1 + weighs
+# Words of a feed in the plan.
+(
+    F_INPUT,  # number of the block that it reads
+    F_OUTPUT,  # number of the block that it makes
+    F_WIDTH,  # number of columns that it makes
+    F_COLUMNS_AT,  # offset of two words per column: column of the input, or -1 - output words before it; form if so
+    F_PROGRAM_AT,  # offset of the expression program, or 0
+    F_PROGRAM_COLUMNS_AT,  # offset of the list of the columns that the program reads
+    F_PROGRAM_WORDS,  # words of the outputs of the program, per tuple
+    F_FILTERS,  # 1 if the first output is the filter: tuples with the value 1 are chosen
+    F_FIRST_TEXT,  # number of the first text that the program names
+    F_WEIGHT_WORDS,  # words of the weight of a tuple; more than one if it carries sums of a join
+    F_AFTER_JOIN,  # 1 if it makes the rows of the join that is the operator before it
+    FEED_WORDS,
+) = range(12)
 
 
 @device
-def _set_form(forms, given, out, n, j, columns):
-    """Writes the form of column ``j`` of a block, and where it begins. ``given``: the forms of the block that is read,
-    of ``n`` tuples; ``out``: where the outputs are."""
-    place, form = columns[2 * j], columns[2 * j + 1]
-    if place >= 0:
-        forms[2 * j], forms[2 * j + 1] = given[2 * place], given[2 * place + 1]
+def fixed_words(width, inputs):
+    """Returns how many words of the memory a feed takes regardless of the number of tuples."""
+    return 2 * (width + inputs)
+
+
+@device
+def words_per_tuple(outputs, width, weight_words):
+    """Returns how many words of the memory a feed takes for each tuple.
+
+    ``outputs``: words of the outputs of its program; ``width``: words of the columns that a filter copies;
+    ``weight_words``: words of the weights that it copies.
+    """
+    return outputs + width + 1 + weight_words
+
+
+@device
+def _set_form(forms, input_forms, outputs, n, number, columns):
+    """Writes the form and the beginning of column ``number`` of a block.
+
+    ``input_forms``: those of the block that is read, of ``n`` tuples; ``outputs``: the word of the memory where the
+    outputs of the program begin.
+    """
+    column, form = columns[2 * number], columns[2 * number + 1]
+    if column >= 0:
+        forms[2 * number], forms[2 * number + 1] = input_forms[2 * column], input_forms[2 * column + 1]
     else:
-        forms[2 * j], forms[2 * j + 1] = form, out + (-1 - place) * n
+        forms[2 * number], forms[2 * number + 1] = form, outputs + (-1 - column) * n
 
 
 @device
-def _moved(memory, forms, width, chosen, m, at):
-    """Copies the ``m`` tuples that are chosen, from word ``at`` of the memory on; where it goes on."""
+def _copy_chosen(memory, forms, width, chosen, m, free):
+    """Copies the ``m`` chosen tuples to the memory from word ``free`` on. Returns the next free word."""
     for j in range(width):
         first = forms[2 * j + 1]
-        forms[2 * j + 1] = at
+        forms[2 * j + 1] = free
         if forms[2 * j] == PAIRS:
             for i in range(m):
-                memory[at + 2 * i] = memory[first + 2 * chosen[i]]
-                memory[at + 2 * i + 1] = memory[first + 2 * chosen[i] + 1]
-            at += m
+                memory[free + 2 * i] = memory[first + 2 * chosen[i]]
+                memory[free + 2 * i + 1] = memory[first + 2 * chosen[i] + 1]
+            free += m
         else:
             for i in range(m):
-                memory[at + i] = memory[first + chosen[i]]
-        at += m
-    return at
+                memory[free + i] = memory[first + chosen[i]]
+        free += m
+    return free
 
 
 @device
-def fed(plan, f, dictionary, memory, scratch, texts, at, state, blocks):
-    """Makes the block of the feed at ``plan[f]``, from word ``at`` of the memory on. Returns where that goes on, or -1
-    if a text is looked up that is not known yet.
+def apply_feed(plan, feed, dictionary, memory, scratch, texts, free, state, blocks):
+    """Makes the block of the feed at ``plan[feed]`` in the memory from word ``free`` on. O(tuples * instructions).
 
-    ``scratch``: the first word of what expressions need; ``texts``: that of the codes of the texts that they name;
-    ``blocks``: the first word of the state that is of blocks.
+    Returns the next free word, or -1 if a looked-up text is unknown. ``scratch``: the word of the memory where the
+    scratch of expressions begins; ``texts``: where the codes of their texts begin; ``blocks``: the word of the state
+    where the blocks begin.
     """
-    r, made = blocks + READ * plan[f + F_BLOCK], blocks + READ * plan[f + F_MADE]
-    n, width, columns = state[r + R_EVENTS], plan[f + F_WIDTH], beyond(plan, plan[f + F_COLUMNS])
-    given, forms = beyond(memory, state[r + R_FORMS]), beyond(memory, at)
-    state[made + R_FORMS], state[made + R_NULLS] = at, state[r + R_NULLS]
-    state[made + R_EVENTS], state[made + R_WEIGHTS] = n, state[r + R_WEIGHTS]
-    at += 2 * width
-    out = at
-    if plan[f + F_PROGRAM] != 0:
-        program, reads, inputs = beyond(plan, plan[f + F_PROGRAM]), plan[f + F_READS], beyond(memory, at)
+    read, output = blocks + BLOCK_WORDS * plan[feed + F_INPUT], blocks + BLOCK_WORDS * plan[feed + F_OUTPUT]
+    n, width, columns = state[read + B_TUPLES], plan[feed + F_WIDTH], beyond(plan, plan[feed + F_COLUMNS_AT])
+    input_forms, forms = beyond(memory, state[read + B_FORMS]), beyond(memory, free)
+    state[output + B_FORMS], state[output + B_NULLS] = free, state[read + B_NULLS]
+    state[output + B_TUPLES], state[output + B_WEIGHTS] = n, state[read + B_WEIGHTS]
+    free += 2 * width
+    outputs = free
+    if plan[feed + F_PROGRAM_AT] != 0:
+        program, inputs = beyond(plan, plan[feed + F_PROGRAM_AT]), beyond(memory, free)
+        program_columns = plan[feed + F_PROGRAM_COLUMNS_AT]
         for x in range(program[P_INPUTS]):
-            column = plan[reads + x]
-            inputs[2 * x], inputs[2 * x + 1] = given[2 * column], given[2 * column + 1]
-        out = at + 2 * program[P_INPUTS]
-        asked = evaluated(
-            dictionary, program, memory, n, inputs, memory, beyond(memory, texts + plan[f + F_TEXT0]),
-            beyond(memory, scratch + SCRATCH), beyond(memory, scratch), beyond(memory, out),
+            column = plan[program_columns + x]
+            inputs[2 * x], inputs[2 * x + 1] = input_forms[2 * column], input_forms[2 * column + 1]
+        outputs = free + 2 * program[P_INPUTS]
+        unknown = evaluated(
+            dictionary, program, memory, n, inputs, memory, beyond(memory, texts + plan[feed + F_FIRST_TEXT]),
+            beyond(memory, scratch + SCRATCH), beyond(memory, scratch), beyond(memory, outputs),
         )  # fmt: skip
-        if asked > 0:
+        if unknown > 0:
             return ZERO - 1
-        at = out + plan[f + F_WORDS] * n
+        free = outputs + plan[feed + F_PROGRAM_WORDS] * n
     for j in range(width):
-        _set_form(forms, given, out, n, j, columns)
-    weights = beyond(memory, state[r + R_WEIGHTS])
-    if plan[f + F_CHOOSES] == 1:
-        m, chosen, amounts = ZERO, beyond(memory, at), beyond(memory, at + n)
+        _set_form(forms, input_forms, outputs, n, j, columns)
+    weights = beyond(memory, state[read + B_WEIGHTS])
+    if plan[feed + F_FILTERS] == 1:
+        m, chosen, chosen_weights = ZERO, beyond(memory, free), beyond(memory, free + n)
         for i in range(n):
             chosen[m] = i
-            m += memory[out + i] == 1
-        for w in range(plan[f + F_WEIGHS]):
+            m += memory[outputs + i] == 1
+        for w in range(plan[feed + F_WEIGHT_WORDS]):
             for i in range(m):
-                amounts[w * m + i] = weights[w * n + chosen[i]]
-        state[made + R_EVENTS], state[made + R_WEIGHTS] = m, at + n
-        at = _moved(memory, forms, width, chosen, m, at + (1 + plan[f + F_WEIGHS]) * n)
-        n, weights = m, amounts
+                chosen_weights[w * m + i] = weights[w * n + chosen[i]]
+        state[output + B_TUPLES], state[output + B_WEIGHTS] = m, free + n
+        free = _copy_chosen(memory, forms, width, chosen, m, free + (1 + plan[feed + F_WEIGHT_WORDS]) * n)
+        n, weights = m, chosen_weights
     total = ZERO
     for i in range(n):
         total += weights[i]
-    state[made + R_SUM] = total
+    state[output + B_WEIGHT_SUM] = total
     for j in range(width):
-        if columns[2 * j] < 0 and forms[2 * j] == WORDS and state[made + R_NULLS] == 0:
+        if columns[2 * j] < 0 and forms[2 * j] == WORDS and state[output + B_NULLS] == 0:
             least, first = ZERO, forms[2 * j + 1]
             for i in range(n):
                 least = min(least, memory[first + i])
             if least == NULL:
-                state[made + R_NULLS] = 1
-    return at
+                state[output + B_NULLS] = 1
+    return free

@@ -1,7 +1,6 @@
-"""Group stages in a batch that is one native call: a block of rows in, a block of old and new rows of groups out.
+"""Group stages of a native call: a block of rows in, a block of the old and new rows of changed groups out.
 
-An operator has the words ``G_STATE`` ... in the plan. Its words in the state are those of the batch of the group stage
-(``crown.stages.kernels.groups.batch``), and ``B_WHERE`` ... behind them.
+The words of a stage in the state begin with those of ``crown.stages.kernels.groups.batch``, up to ``S_END``.
 """
 
 from __future__ import annotations
@@ -11,90 +10,118 @@ from crown.kernels.jit import device
 from crown.kernels.memory.addresses import words_at
 from crown.kernels.memory.arena import H_BUDGET, H_ROOT, H_VERSION, ZERO
 from crown.kernels.memory.pointers import beyond
-from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_WEIGHTS, READ
-from crown.stages.kernels.groups import batch as group
+from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
+from crown.stages.kernels.groups import batch as group_batch
 from crown.stages.kernels.groups import outputs
 
-(G_STATE, G_TABLE, G_PLAN, G_INPUT, G_EVENTS, G_MADE, G_KEYS, G_SUMS, G_CARRIED, G_OUTPUTS, G_NAMED, G_FORMS,
- GROUPS) = range(13)  # fmt: skip
-"""Words of a group stage in the plan: its first word in the state; its table; its plan; the block that it reads, that
-of its events, and that of its rows; which columns of events are its keys; the recipes of its sums and of those that
-rows carry; the plan of the columns that it computes, or 0, and the first of the texts that this names; the forms of its
-columns."""
-B_WHERE, B_HANDLES, B_SUMS, B_OUT, B_ROOM, B_ARENA, B_WORDS, BATCH = range(group.S_END, group.S_END + 8)
-"""Words of a group stage in the state: where in the memory is what it works on; for how many groups there is room; the
-address of its arena, and how many words that has."""
-STUCK = 22
-"""What ``grouped`` comes back with, besides what a group stage does: a group without rows is not empty."""
+# Words of a group stage in the plan.
+(
+    G_STATE,  # its first word in the state
+    G_TABLE,  # the table of its groups
+    G_PLAN_AT,  # offset of its plan (``P_KEYS`` ... of ``batch``)
+    G_INPUT,  # number of the block that it reads
+    G_EVENTS,  # number of the block of its events: the same, or made from it by a feed
+    G_OUTPUT,  # number of the block of the rows of its groups
+    G_KEYS_AT,  # offset of the list of the columns of events that are its keys
+    G_SUMS_AT,  # offset of the recipes of its sums
+    G_CARRIED_AT,  # offset of the recipes of the sums that the weights of rows carry
+    G_OUTPUTS_AT,  # offset of the plan of computed columns, or 0
+    G_FIRST_TEXT,  # number of the first text that this plan names
+    G_FORMS_AT,  # offset of the forms of its columns
+    GROUPS_WORDS,
+) = range(13)
+# Words of a group stage in the state, behind those of its batch.
+(
+    GS_NUMBERS,  # word of the memory with the group number of each event
+    GS_HANDLES,  # word of the memory with the handles of the groups
+    GS_SUMS,  # word of the memory with the sums of the groups, old and new
+    GS_OUTPUT,  # word of the memory with the rows of the groups, old and new
+    GS_MAX_GROUPS,  # groups for which there is room
+    GS_ARENA,  # address of its arena
+    GS_ARENA_WORDS,  # size of the arena
+    GROUPS_STATE_WORDS,
+) = range(group_batch.S_END, group_batch.S_END + 8)
+GROUP_NOT_EMPTY = 22  # result of ``apply_groups``: a group without rows has sums that are not 0
 
 
 @device
-def grouped(plan, g, identity, dictionary, memory, scratch, texts, at, state, blocks, grown):
-    """Applies a block of events to the groups; what ``group.advance`` returns. The memory is free from word ``at`` on.
+def apply_groups(plan, op, identity, dictionary, memory, scratch, texts, free, state, blocks, grown):
+    """Applies a block of events to the groups. Returns a result of ``batch.advance`` or ``GROUP_NOT_EMPTY``.
 
-    ``scratch``: the first word of what expressions need; ``texts``: that of the codes of the texts that they name;
-    ``blocks``: the first word of the state that is of blocks; ``grown``: the words that other parts have taken.
+    Uses the memory from word ``free`` on. ``scratch``: the word of the memory where the scratch of expressions begins;
+    ``texts``: where the codes of their texts begin; ``blocks``: the word of the state where the blocks begin;
+    ``grown``: the words that other parts of the program have taken during the call. They count against the budget.
     """
-    does, s = beyond(plan, plan[g + G_PLAN]), beyond(state, plan[g + G_STATE])
-    arena = words_at(s[B_ARENA], s[B_WORDS])
-    r, made = blocks + READ * plan[g + G_EVENTS], blocks + READ * plan[g + G_MADE]
-    k, width, columns, n = does[group.P_KEYS], does[group.P_SUMS], does[group.P_COLUMNS], state[r + R_EVENTS]
-    for x in range(group.S_END):
-        s[x] = 0
-    if state[blocks + READ * plan[g + G_INPUT] + R_EVENTS] == 0 and does[group.P_WHOLE] == 0:
-        _show(plan, g, memory, at, columns, ZERO, at + 2 * columns, state, made)
-        return group.DONE  # a stage that nothing comes to rests
-    room, forms, weights = s[B_ROOM], beyond(memory, state[r + R_FORMS]), beyond(memory, state[r + R_WEIGHTS])
-    first = at
-    at += 2 * columns
-    strides, where, handles = beyond(memory, at), beyond(memory, at + k), beyond(memory, at + k + n)
-    for j in range(k):
-        strides[j] = forms[2 * plan[plan[g + G_KEYS] + j] + 1]
-    s[B_WHERE], s[B_HANDLES] = at + k, at + k + n
-    s[B_SUMS] = at + k + n + max(n, 1)
-    s[B_OUT] = s[B_SUMS] + 2 * room * width
-    if does[group.P_WHOLE] == 1:
-        s[group.S_GROUPS], s[group.S_BEFORE], s[group.S_AFTER] = 1, arena[H_VERSION] > 0, 1
+    stage_plan, stage = beyond(plan, plan[op + G_PLAN_AT]), beyond(state, plan[op + G_STATE])
+    arena = words_at(stage[GS_ARENA], stage[GS_ARENA_WORDS])
+    events, output = blocks + BLOCK_WORDS * plan[op + G_EVENTS], blocks + BLOCK_WORDS * plan[op + G_OUTPUT]
+    keys, width, columns = (
+        stage_plan[group_batch.P_KEYS], stage_plan[group_batch.P_SUMS], stage_plan[group_batch.P_COLUMNS]
+    )  # fmt: skip
+    n, max_groups = state[events + B_TUPLES], stage[GS_MAX_GROUPS]
+    for x in range(group_batch.S_END):
+        stage[x] = 0
+    if state[blocks + BLOCK_WORDS * plan[op + G_INPUT] + B_TUPLES] == 0 and stage_plan[group_batch.P_WHOLE] == 0:
+        _describe_block(plan, op, memory, free, columns, ZERO, free + 2 * columns, state, output)
+        return group_batch.DONE  # a stage without input changes is skipped
+    forms, weights = beyond(memory, state[events + B_FORMS]), beyond(memory, state[events + B_WEIGHTS])
+    forms_at = free
+    free += 2 * columns
+    strides, numbers, handles = beyond(memory, free), beyond(memory, free + keys), beyond(memory, free + keys + n)
+    for j in range(keys):
+        strides[j] = forms[2 * plan[plan[op + G_KEYS_AT] + j] + 1]
+    stage[GS_NUMBERS], stage[GS_HANDLES] = free + keys, free + keys + n
+    stage[GS_SUMS] = free + keys + n + max(n, 1)
+    stage[GS_OUTPUT] = stage[GS_SUMS] + 2 * max_groups * width
+    if stage_plan[group_batch.P_WHOLE] == 1:
+        stage[group_batch.S_GROUPS], stage[group_batch.S_AFTER] = 1, 1
+        stage[group_batch.S_BEFORE] = arena[H_VERSION] > 0
         handles[0] = arena[H_ROOT]
         for i in range(n):
-            where[i] = 0
-    rows, out = beyond(memory, s[B_SUMS]), beyond(memory, s[B_OUT])
-    every, none = beyond(memory, ZERO), beyond(memory, ZERO)
-    given, shown, hides, found = none, none, False, ZERO + group.VALUES
+            numbers[i] = 0
+    rows, out = beyond(memory, stage[GS_SUMS]), beyond(memory, stage[GS_OUTPUT])
+    origin, none = beyond(memory, ZERO), beyond(memory, ZERO)
+    passed, present, has_present, status = none, none, False, ZERO + group_batch.VALUES
     arena[H_BUDGET] -= grown
-    while found == group.VALUES:
-        found = group.advance(
-            arena, plan[g + G_TABLE], does, identity, s, strides, every, weights, n, every,
-            forms, every, dictionary, weights, 1, beyond(plan, plan[g + G_SUMS]), beyond(plan, plan[g + G_CARRIED]),
-            none, where, n, handles, given, shown, hides, rows, 2 * room * width, out, 2 * room * (columns + 1),
+    while status == group_batch.VALUES:
+        status = group_batch.advance(
+            arena, plan[op + G_TABLE], stage_plan, identity, stage, strides, origin, weights, n, origin,
+            forms, origin, dictionary, weights, 1, beyond(plan, plan[op + G_SUMS_AT]),
+            beyond(plan, plan[op + G_CARRIED_AT]), none, numbers, n, handles, passed, present, has_present, rows,
+            2 * max_groups * width, out, 2 * max_groups * (columns + 1),
         )  # fmt: skip
-        if found == group.VALUES:
+        if status == group_batch.VALUES:
             end = ZERO - 1
-            if plan[g + G_OUTPUTS] != 0:
+            if plan[op + G_OUTPUTS_AT] != 0:
                 end = outputs.compute(
-                    arena, dictionary, beyond(plan, plan[g + G_OUTPUTS]), width, handles, s[group.S_GROUPS], rows,
-                    memory, s[B_OUT] + 2 * room * (columns + 1), beyond(memory, texts + plan[g + G_NAMED]),
-                    beyond(memory, scratch), beyond(memory, scratch + SCRATCH),
+                    arena, dictionary, beyond(plan, plan[op + G_OUTPUTS_AT]), width, handles,
+                    stage[group_batch.S_GROUPS], rows, memory, stage[GS_OUTPUT] + 2 * max_groups * (columns + 1),
+                    beyond(memory, texts + plan[op + G_FIRST_TEXT]), beyond(memory, scratch),
+                    beyond(memory, scratch + SCRATCH),
                 )  # fmt: skip
             if end < 0:
                 break
-            given, hides = beyond(memory, end), True
-            shown = beyond(memory, end + plan[plan[g + G_OUTPUTS] + outputs.O_COLUMNS] * 2 * s[group.S_GROUPS])
+            passed, has_present = beyond(memory, end), True
+            words_of_outputs = plan[plan[op + G_OUTPUTS_AT] + outputs.O_COLUMNS] * 2 * stage[group_batch.S_GROUPS]
+            present = beyond(memory, end + words_of_outputs)
     arena[H_BUDGET] += grown
-    if found != group.DONE:
-        return found
-    if s[group.S_AT] >= 0:
-        return STUCK
+    if status != group_batch.DONE:
+        return status
+    if stage[group_batch.S_AT] >= 0:
+        return GROUP_NOT_EMPTY
     arena[H_VERSION] += 1
-    _show(plan, g, memory, first, columns, s[group.S_DELTAS], s[B_OUT], state, made)
-    return group.DONE
+    _describe_block(plan, op, memory, forms_at, columns, stage[group_batch.S_DELTAS], stage[GS_OUTPUT], state, output)
+    return group_batch.DONE
 
 
 @device
-def _show(plan, g, memory, at, columns, m, out, state, made):
-    """Describes the block of the rows: ``m`` tuples from word ``out`` of the memory on. Its forms are at ``at``."""
-    forms = beyond(memory, at)
+def _describe_block(plan, op, memory, forms_at, columns, count, start, state, output):
+    """Writes the words of the output block, whose ``count`` tuples begin at word ``start`` of the memory.
+
+    Writes the forms of its columns at word ``forms_at``.
+    """
+    forms = beyond(memory, forms_at)
     for j in range(columns):
-        forms[2 * j], forms[2 * j + 1] = plan[plan[g + G_FORMS] + j], out + j * m
-    state[made + R_FORMS], state[made + R_NULLS] = at, 1
-    state[made + R_EVENTS], state[made + R_WEIGHTS] = m, out + columns * m
+        forms[2 * j], forms[2 * j + 1] = plan[plan[op + G_FORMS_AT] + j], start + j * count
+    state[output + B_FORMS], state[output + B_NULLS] = forms_at, 1
+    state[output + B_TUPLES], state[output + B_WEIGHTS] = count, start + columns * count

@@ -1,6 +1,6 @@
-"""Nets of blocks in a batch that is one native call: of rows that a stage passes on, each once.
+"""Nets of a native call: a block in, a block out in which each distinct tuple occurs once.
 
-An operator that nets has the words ``N_BLOCK`` ... in the plan.
+The weight of a tuple is the sum of its weights in the input. Tuples with sum 0 are left out. Deletes come first.
 """
 
 from __future__ import annotations
@@ -8,38 +8,46 @@ from __future__ import annotations
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
-from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_SUM, R_WEIGHTS, READ, net_of
+from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHT_SUM, B_WEIGHTS, BLOCK_WORDS
+from crown.programs.kernels.sources import net_tuples
 
-N_BLOCK, N_MADE, N_WIDTH, NET = range(4)
-"""Words of the operator in the plan: the block that it reads, the one that it makes, how many columns both have."""
+# Words of a net in the plan.
+(
+    N_INPUT,  # number of the block that it reads
+    N_OUTPUT,  # number of the block that it makes
+    N_WIDTH,  # number of columns of both
+    NET_WORDS,
+) = range(4)
 
 
 @device
-def words_of_net(width):
-    """Returns how many words of the memory a net takes for any number of tuples."""
+def fixed_words(width):
+    """Returns how many words of the memory a net takes regardless of the number of tuples."""
     return 3 * width
 
 
 @device
-def words_of_netted(width):
+def words_per_tuple(width):
     """Returns how many words of the memory a net takes for each tuple."""
     return width + 2
 
 
 @device
-def netted(plan, o, secret, memory, at, state, blocks, slots):
-    """Makes the net of a block, from word ``at`` of the memory on, column by column. Returns where that goes on."""
-    r, made, width = blocks + READ * plan[o + N_BLOCK], blocks + READ * plan[o + N_MADE], plan[o + N_WIDTH]
-    n, given, columns = state[r + R_EVENTS], beyond(memory, state[r + R_FORMS]), beyond(memory, at)
+def apply_net(plan, op, secret, memory, free, state, blocks, slots):
+    """Makes the net of a block in the memory from word ``free`` on. Returns the next free word. Expected O(tuples)."""
+    read, output = blocks + BLOCK_WORDS * plan[op + N_INPUT], blocks + BLOCK_WORDS * plan[op + N_OUTPUT]
+    n, width = state[read + B_TUPLES], plan[op + N_WIDTH]
+    input_forms, columns = beyond(memory, state[read + B_FORMS]), beyond(memory, free)
     for j in range(width):
-        columns[j] = given[2 * j + 1]
-    forms, m = beyond(memory, at + width), ZERO
-    state[made + R_FORMS], state[made + R_NULLS] = at + width, state[r + R_NULLS]
-    at += 3 * width
+        columns[j] = input_forms[2 * j + 1]
+    forms, m = beyond(memory, free + width), ZERO
+    state[output + B_FORMS], state[output + B_NULLS] = free + width, state[read + B_NULLS]
+    free += 3 * width
     if n > 0:
-        weights, out = beyond(memory, state[r + R_WEIGHTS]), beyond(memory, at)
-        m = net_of(memory, 1, columns, width, weights, n, secret, slots, memory, at + (width + 1) * n, out, True)
+        weights, out = beyond(memory, state[read + B_WEIGHTS]), beyond(memory, free)
+        m = net_tuples(memory, 1, columns, width, weights, n, secret, slots, memory, free + (width + 1) * n, out, True)
     for j in range(width):
-        forms[2 * j], forms[2 * j + 1] = given[2 * j], at + j * m
-    state[made + R_EVENTS], state[made + R_WEIGHTS], state[made + R_SUM] = m, at + width * m, state[r + R_SUM]
-    return at + (width + 1) * n
+        forms[2 * j], forms[2 * j + 1] = input_forms[2 * j], free + j * m
+    state[output + B_TUPLES], state[output + B_WEIGHTS] = m, free + width * m
+    state[output + B_WEIGHT_SUM] = state[read + B_WEIGHT_SUM]
+    return free + (width + 1) * n

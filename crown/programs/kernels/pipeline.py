@@ -1,12 +1,30 @@
-"""Applies a whole batch in one call: Arrow's memory in, an Arrow IPC message out.
+"""Applies a whole batch in one native call: Arrow record batches in, an Arrow IPC message out.
 
-    relations: scan, conditions, net, gate (``sources``) -> operators, one after the other -> message
+    record batches -> sources: scan, conditions, net -> operators that read only relations -> gate
+                   -> the other operators, one after the other -> message
 
-The operators are those of other programs, each of which has a kernel of its own besides. ``run`` comes back before it
-is done where Python has to help, and says where it was. From there on the batch goes the way of other programs: what
-the operators before that place have done stands, and the memory has what they made.
+Python writes a *plan* per program (``crown.programs.pipelines``), and ``run`` interprets it for each batch. ``run``
+stops where only Python can continue, returns why, and leaves the position in the state. Operators before that position
+are done, and their blocks are in the memory. The runtime applies the rest of the batch step by step
+(``crown.programs.runtime``).
 
-A plan is the words ``P_SOURCES`` ..., then the plans of the operators, whose places these words say.
+Terms:
+
+    plan      constant int64 words that describe the program. An *offset* is an index into it.
+    state     int64 words that the call writes: of the run, of each block, of each operator with state
+    memory    int64 words for the tuples of one batch, and scratch. An operator receives the first free word, and
+              returns the next one.
+    block     the tuples of a source or an operator, column by column, with weights (``blocks``)
+    source    a relation of the program (``sources``)
+    gate      counts the tuples of the sources in the base tables, and rejects deletes that find no tuple
+    feed      an operator that projects, computes and filters the tuples of a block (``feeds``)
+    net       a block in which each distinct tuple occurs once, deletes first (``nets``)
+    core      the engine of a join: its arena, plan, scratch and buffer of rows (``crown.engine``, ``joins``)
+
+Constants of layouts have one prefix each: ``P_`` plan, ``R_`` run, ``B_`` block, ``S_`` source, and in the plan ``F_``
+feed, ``I_`` join input, ``J_`` join, ``V_`` visit, ``N_`` net, ``G_`` groups, ``U_`` union, ``C_`` pointwise stage;
+``IS_``, ``JS_``, ``GS_`` and ``CS_`` are the words of an operator in the state. ``..._AT`` is an offset in the plan,
+``..._COUNT`` a number of items, ``..._WORDS`` a size.
 """
 
 from __future__ import annotations
@@ -18,272 +36,313 @@ from crown.kernels.memory.addresses import words_at
 from crown.kernels.memory.arena import H_BUDGET, H_EMITTED, H_LIVE, H_R_UPDATES, H_ROWS, ZERO
 from crown.kernels.memory.pointers import beyond, constants, words
 from crown.kernels.strings import code_of
-from crown.programs.kernels import counts, feeds, groups, nets, tree, unions
-from crown.programs.kernels import sources as of
-from crown.stages.kernels.groups import batch as group
+from crown.programs.kernels import feeds, groups, joins, nets, pointwise, sources, unions
+from crown.programs.kernels.blocks import B_CODES, B_FORMS, B_READ_ROWS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
+from crown.stages.kernels.groups import batch as group_batch
 
-(P_SOURCES, P_SOURCE0, P_IDENTITY, P_SECRET, P_FIXED, P_EVALUATION, P_TEXTS, P_TEXT0, P_CODES, P_STEPS, P_STEP0,
- P_FIRST, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, P_WIDTH, P_SHOWN, PLAN) = range(20)  # fmt: skip
-"""Words of a plan. How many sources there are, and where the first is; the numbers 0, 1, 2, ...; the secret of nets.
-Where in the memory the sources begin, behind what is scratch: first that of nets and groups, then that of expressions,
-which has a word for where it is. How many texts expressions name, where two words of each are listed, its first byte
-among the texts and its length, and where in the memory their codes are; of a lookup the length is -1, and its address
-is there. How many operators there are, where two words
-of each are listed, its kind and its place in the plan, and how many of them read only relations: these come before the
-base tables count. Of the message its template, or 0 words of that, its columns and the words of these, the words that a
-row takes, the columns of what is delivered, and the block of it, whose columns lie one behind the other and the weights
-behind them; ``-1`` if a join delivers it, ``NOTHING`` if other stages follow."""
-NOTHING = -2
-FEED, TAKE, CORE, NET, GROUPS, UNION, COUNTS = range(7)
-"""Kinds of operators: see ``feeds``, ``tree``, ``nets``, ``groups``, ``unions`` and ``counts``."""
-R_NEEDED, R_DELTAS, R_OUT, R_ACROSS, R_STEP, R_FREE, R_SOURCE0 = range(7)
-"""Words of a run: the words of the message; rows that are delivered, where in the memory they are, or behind the
-buffer of the last core, and how many words a column takes; the operator that runs; the first word of the memory that is
-free. Behind them those of each block, the sources first, and of the operators."""
-BAD, GATE, STUCK, MESSAGE, MANY, KEYS, LEFT, HELD, SPLIT, ASKED = (
-    20, 21, groups.STUCK, 23, 24, 25, tree.LEFT, tree.HELD, 28, 29
-)  # fmt: skip
-"""What ``run`` comes back with, besides what a group stage does: the batch is not what it is declared as, and nothing
-was done; the gate needs memory, or a delete did not find its row; a group without rows is not empty; all is done but
-the message, which needs more room, or has more rows than a record batch takes; a row has a NULL in a key, and the
-operator was not begun; a join core was left; all is done but what becomes of the rows in its buffer; all operators are
-done, and other stages follow; a text is looked up that is not known yet, and the operator was not begun, or number -1,
-the conditions of sources."""
-ALL_DONE = (group.DONE, MESSAGE, MANY)
-MOST_ROWS = 1 << 16  # of a record batch
+# Words of a plan.
+(
+    P_SOURCE_COUNT,
+    P_SOURCES_AT,  # offset of the sources, one after the other
+    P_IDENTITY_AT,  # offset of the numbers 0, 1, 2, ...
+    P_SECRET,  # secret of the hash function of nets
+    P_BLOCKS,  # word of the memory where the sources begin, behind all scratch; the scratch of nets begins at word 0
+    P_EXPRESSIONS,  # word of the memory where the scratch of expressions begins
+    P_TEXT_COUNT,  # number of texts and lookups that expressions name
+    P_TEXTS_AT,  # offset of two words per text: its first byte, its length; of a lookup 0, -1
+    P_TEXT_CODES,  # word of the memory with a word per text: its code; of a lookup the address of its table
+    P_OPERATOR_COUNT,
+    P_OPERATORS_AT,  # offset of two words per operator: its kind, its offset
+    P_BEFORE_GATE,  # number of operators that run before the gate: they read only relations
+    P_TEMPLATE_AT,  # offset of the template of the message
+    P_TEMPLATE_WORDS,  # size of the template; 0 if the program writes no message
+    P_COLUMNS_AT,  # offset of the columns of the message, three words each
+    P_COLUMNS_WORDS,  # size of these
+    P_ROW_WORDS,  # words of the message that a row takes
+    P_OUTPUT_WIDTH,  # columns of the output
+    P_OUTPUT,  # number of the block that is the output, or JOIN_OUTPUT, or NO_OUTPUT
+    PLAN_WORDS,
+) = range(20)
+JOIN_OUTPUT = -1  # the rows of the last join are the output
+NO_OUTPUT = -2  # the call has no output: other stages follow
+# Kinds of operators.
+(
+    FEED,  # see ``feeds``
+    JOIN_INPUT,  # see ``joins``
+    JOIN,  # see ``joins``
+    NET,  # see ``nets``
+    GROUPS,  # see ``groups``
+    UNION,  # see ``unions``
+    POINTWISE,  # see ``pointwise``
+) = range(7)
+# Words of a run, at the beginning of the state. The blocks follow, those of sources first, then the operators.
+(
+    R_MESSAGE_WORDS,  # size of the message; 0 if there is none
+    R_OUTPUT_ROWS,  # rows of the output
+    R_OUTPUT_START,  # word of the memory where they begin; -1 - j if they are in the buffer of the join at offset j
+    R_OUTPUT_STRIDE,  # words between the columns of the output
+    R_OPERATOR,  # number of the operator that runs; -1 for the conditions of sources
+    R_FREE,  # first free word of the memory
+    R_BLOCKS,  # first word of the first block
+) = range(7)
+# Results of ``run``, besides those of ``crown.stages.kernels.groups.batch``.
+NOT_SCANNED = 20  # a batch does not have the declared form, or its texts have no room; nothing was changed
+STOPPED_AT_GATE = 21  # the gate needs memory, or a delete finds no tuple
+GROUP_NOT_EMPTY = groups.GROUP_NOT_EMPTY
+MESSAGE_TOO_LARGE = 23  # all is done, except that the message needs more room
+NO_MESSAGE = 24  # all is done, but there is no message: it would have too many rows or texts
+NULL_KEY = 25  # a row has a NULL in a join key; the join has not begun
+JOIN_STOPPED = joins.JOIN_STOPPED
+JOIN_ROWS_PENDING = joins.JOIN_ROWS_PENDING
+STAGES_FOLLOW = 28  # all operators are done, and the program has other stages
+UNKNOWN_TEXT = 29  # a looked-up text is unknown; the operator has not begun
+ALL_DONE = (group_batch.DONE, MESSAGE_TOO_LARGE, NO_MESSAGE)
+MAX_MESSAGE_ROWS = 1 << 16  # of a record batch
 
 
 @device
-def _name_texts(plan, texts, dictionary, octets, memory):
-    """Writes the codes of the texts that expressions name. One that is in no row has a code that no other value has."""
-    for x in range(plan[P_TEXTS]):
-        start, length = plan[plan[P_TEXT0] + 2 * x], plan[plan[P_TEXT0] + 2 * x + 1]
+def _encode_texts(plan, texts, dictionary, octets, memory):
+    """Writes the codes of the texts that expressions name. A text that no row has gets a code that no value has."""
+    for text in range(plan[P_TEXT_COUNT]):
+        start, length = plan[plan[P_TEXTS_AT] + 2 * text], plan[plan[P_TEXTS_AT] + 2 * text + 1]
         if length >= 0:
-            code = code_of(dictionary, octets, of.DICTIONARY, texts, start, length)
-            memory[plan[P_CODES] + x] = code if code != 0 else UNKNOWN - x
+            code = code_of(dictionary, octets, sources.DICTIONARY, texts, start, length)
+            memory[plan[P_TEXT_CODES] + text] = code if code != 0 else UNKNOWN - text
 
 
 @device
-def _fed(plan, f, dictionary, memory, at, state):
-    """Makes the block of a feed, from word ``at`` of the memory on; where that goes on."""
-    return feeds.fed(plan, f, dictionary, memory, plan[P_EVALUATION], plan[P_CODES], at, state, R_SOURCE0)
-
-
-@device
-def _chosen(plan, dictionary, memory, at, state):
-    """Leaves out the rows of sources of which a condition that no scan has tested is not TRUE, from word ``at`` of the
-    memory on; where that goes on, or -1 as a feed."""
-    for s in range(plan[P_SOURCES]):
-        c, r = plan[P_SOURCE0] + of.SOURCE * s, R_SOURCE0 + of.READ * s
-        if plan[c + of.C_CHOSEN] != 0:
-            of.set_forms(memory, state, r, plan[c + of.C_WIDTH])
-            at = _fed(plan, plan[c + of.C_CHOSEN], dictionary, memory, at, state)
-            if at < 0:
-                return at
-            state[r + of.R_ROWS], state[r + of.R_CODES] = state[r + of.R_EVENTS], memory[state[r + of.R_FORMS] + 1]
-    return at
-
-
-@device
-def _ran(plan, dictionary, memory, state, slots, x):
-    """Runs operator number ``x``; ``DONE``, or how it stopped."""
-    kind, o, at = plan[plan[P_STEP0] + 2 * x], plan[plan[P_STEP0] + 2 * x + 1], state[R_FREE]
-    state[R_STEP] = x
-    found = ZERO + group.DONE
-    if kind == FEED:
-        at = _fed(plan, o, dictionary, memory, at, state)
-        if plan[o + feeds.F_HEAD] == 1:
-            if at < 0:
-                state[R_STEP] = x - 1
-                return HELD
-            tree.settle(plan, plan[plan[P_STEP0] + 2 * x - 1], state, R_SOURCE0)
-        elif at < 0:
-            return ASKED
-    elif kind == TAKE:
-        at = tree.take(plan, o, plan[P_SECRET], memory, at, state, R_SOURCE0, slots)
-        if tree.lacks_key(plan, o, memory, state, R_SOURCE0):
-            found = ZERO + KEYS
-    elif kind == NET:
-        at = nets.netted(plan, o, plan[P_SECRET], memory, at, state, R_SOURCE0, slots)
-    elif kind == UNION:
-        at = unions.united(plan, o, memory, at, state, R_SOURCE0)
-    state[R_FREE] = at
-    return found
-
-
-@device
-def _let_in(plan, base, dictionary, memory, state, slots):
-    """Nets the tuples of all sources, makes what is made of them alone, and asks what their deletes find; ``DONE``, or
-    why it stopped."""
-    first, steps = plan[P_SOURCE0], plan[P_STEP0]
-    for s in range(plan[P_SOURCES]):
-        c, r = first + of.SOURCE * s, R_SOURCE0 + of.READ * s
-        of.net(plan, c, plan[P_IDENTITY], plan[P_SECRET], memory, state, r, slots)
-    for x in range(plan[P_FIRST]):
-        found = _ran(plan, dictionary, memory, state, slots, x)
-        if found != group.DONE:
-            return found
-    for x in range(plan[P_FIRST]):
-        d = plan[steps + 2 * x + 1]
-        if plan[steps + 2 * x] == TAKE and plan[d + tree.D_ASKS] == 1 and not tree.has_all(plan, d, memory, state):
-            return GATE
-    for s in range(plan[P_SOURCES]):
-        c, r = first + of.SOURCE * s, R_SOURCE0 + of.READ * s
-        if plan[c + of.C_GATE] != 0 and not of.counted(plan, c, base, memory, state, r):
-            return GATE
-    return group.DONE
-
-
-@device
-def _joined(plan, j, memory, state, slots, grown):
-    """Applies what a join core has taken, and makes a block of its rows, or lets them be delivered; ``DONE``, or how it
-    stopped."""
-    found = tree.joined(plan, j, memory, state, R_SOURCE0, grown)
-    if found != group.DONE:
-        return found
-    if plan[j + tree.J_DELIVERS] == 1:
-        room = state[plan[j + tree.J_STATE] + tree.T_ROOM]
-        m = tree.placed(plan, j, plan[P_SECRET], plan[P_HEAD] != 0, memory, state, slots)
-        if m < 0:
-            return HELD
-        nets = plan[j + tree.J_NETS] == 1
-        state[R_DELTAS], state[R_OUT], state[R_ACROSS] = m, 2 * room if nets else -1 - j, m if nets else room
-    else:
-        at = tree.passed_on(plan, j, memory, state[R_FREE], state, R_SOURCE0)
-        if at < 0:
-            return HELD
-        state[R_FREE] = at
-    if plan[j + tree.J_HEADED] == 0:
-        tree.settle(plan, j, state, R_SOURCE0)
-    return group.DONE
-
-
-@device
-def _grouped(plan, g, dictionary, memory, state, grown):
-    """Applies a block of events to a group stage; what ``groups.grouped`` returns."""
-    identity, scratch, texts = beyond(plan, plan[P_IDENTITY]), plan[P_EVALUATION], plan[P_CODES]
-    found = groups.grouped(
-        plan, g, identity, dictionary, memory, scratch, texts, state[R_FREE], state, R_SOURCE0, grown
+def _apply_feed(plan, feed, dictionary, memory, free, state):
+    """Makes the block of a feed. Returns what ``feeds.apply_feed`` returns."""
+    return feeds.apply_feed(
+        plan, feed, dictionary, memory, plan[P_EXPRESSIONS], plan[P_TEXT_CODES], free, state, R_BLOCKS
     )
-    if found == group.DONE:
-        r = R_SOURCE0 + of.READ * plan[g + groups.G_MADE]
-        state[R_FREE] = state[r + of.R_WEIGHTS] + state[r + of.R_EVENTS]
-    return found
 
 
 @device
-def _counted(plan, c, memory, state, grown):
-    """Applies a block of rows to a pointwise stage; ``DONE``, or ``BUDGET``."""
-    at = counts.counted(plan, c, memory, state[R_FREE], state, R_SOURCE0, grown)
-    if at < 0:
-        return group.BUDGET
-    state[R_FREE] = at
-    return group.DONE
+def _filter_sources(plan, dictionary, memory, free, state):
+    """Applies the conditions of sources that no scan tests. Returns the next free word, or -1 as a feed does."""
+    for number in range(plan[P_SOURCE_COUNT]):
+        source, block = plan[P_SOURCES_AT] + sources.SOURCE_WORDS * number, R_BLOCKS + BLOCK_WORDS * number
+        if plan[source + sources.S_FILTER_AT] != 0:
+            sources.set_forms(memory, state, block, plan[source + sources.S_WIDTH])
+            free = _apply_feed(plan, plan[source + sources.S_FILTER_AT], dictionary, memory, free, state)
+            if free < 0:
+                return free
+            state[block + B_READ_ROWS] = state[block + B_TUPLES]
+            state[block + B_CODES] = memory[state[block + B_FORMS] + 1]
+    return free
 
 
 @device
-def _show(plan, state):
-    """Notes where the rows are that are delivered, unless a join delivers them."""
-    if plan[P_SHOWN] >= 0:
-        r = R_SOURCE0 + of.READ * plan[P_SHOWN]
-        m = state[r + of.R_EVENTS]
-        state[R_DELTAS], state[R_OUT], state[R_ACROSS] = m, state[r + of.R_WEIGHTS] - plan[P_WIDTH] * m, m
+def _apply_stateless(plan, dictionary, memory, state, slots, number):
+    """Applies operator ``number``, which keeps no state. Returns ``DONE``, or why it stopped."""
+    kind, op, free = plan[plan[P_OPERATORS_AT] + 2 * number], plan[plan[P_OPERATORS_AT] + 2 * number + 1], state[R_FREE]
+    state[R_OPERATOR] = number
+    status = ZERO + group_batch.DONE
+    if kind == FEED:
+        free = _apply_feed(plan, op, dictionary, memory, free, state)
+        if plan[op + feeds.F_AFTER_JOIN] == 1:
+            if free < 0:
+                state[R_OPERATOR] = number - 1
+                return JOIN_ROWS_PENDING
+            joins.commit(plan, plan[plan[P_OPERATORS_AT] + 2 * number - 1], state, R_BLOCKS)
+        elif free < 0:
+            return UNKNOWN_TEXT
+    elif kind == JOIN_INPUT:
+        free = joins.apply_join_input(plan, op, plan[P_SECRET], memory, free, state, R_BLOCKS, slots)
+        if joins.some_null_key(plan, op, memory, state, R_BLOCKS):
+            status = ZERO + NULL_KEY
+    elif kind == NET:
+        free = nets.apply_net(plan, op, plan[P_SECRET], memory, free, state, R_BLOCKS, slots)
+    elif kind == UNION:
+        free = unions.apply_union(plan, op, memory, free, state, R_BLOCKS)
+    state[R_FREE] = free
+    return status
 
 
 @device
-def _arena_of(plan, state, kind, o):
-    """Returns the arena of a stage with memory, whose first word in the plan says where its words in the state are."""
-    at = plan[o] + tree.T_ARENA
+def _pass_gate(plan, base, dictionary, memory, state, slots):
+    """Nets the sources, applies the operators that read only relations, and checks the deletes of the batch.
+
+    Returns ``DONE``, or why it stopped.
+    """
+    sources_at, operators_at = plan[P_SOURCES_AT], plan[P_OPERATORS_AT]
+    for number in range(plan[P_SOURCE_COUNT]):
+        source, block = sources_at + sources.SOURCE_WORDS * number, R_BLOCKS + BLOCK_WORDS * number
+        sources.net_source(plan, source, plan[P_IDENTITY_AT], plan[P_SECRET], memory, state, block, slots)
+    for number in range(plan[P_BEFORE_GATE]):
+        status = _apply_stateless(plan, dictionary, memory, state, slots, number)
+        if status != group_batch.DONE:
+            return status
+    for number in range(plan[P_BEFORE_GATE]):
+        op = plan[operators_at + 2 * number + 1]
+        looks_up = plan[operators_at + 2 * number] == JOIN_INPUT and plan[op + joins.I_LOOKS_UP] == 1
+        if looks_up and not joins.all_deletes_found(plan, op, memory, state):
+            return STOPPED_AT_GATE
+    for number in range(plan[P_SOURCE_COUNT]):
+        source, block = sources_at + sources.SOURCE_WORDS * number, R_BLOCKS + BLOCK_WORDS * number
+        if plan[source + sources.S_TABLE] != 0 and not sources.count_tuples(plan, source, base, memory, state, block):
+            return STOPPED_AT_GATE
+    return group_batch.DONE
+
+
+@device
+def _apply_join(plan, join, memory, state, slots, grown):
+    """Applies the deltas of a join, and makes its rows a block, or the output. Returns ``DONE``, or why it stopped."""
+    status = joins.apply_join(plan, join, memory, state, R_BLOCKS, grown)
+    if status != group_batch.DONE:
+        return status
+    if plan[join + joins.J_DELIVERS] == 1:
+        room = state[plan[join + joins.J_STATE] + joins.JS_BUFFER_ROWS]
+        count = joins.place_output(plan, join, plan[P_SECRET], plan[P_TEMPLATE_WORDS] != 0, memory, state, slots)
+        if count < 0:
+            return JOIN_ROWS_PENDING
+        nets = plan[join + joins.J_NETS] == 1
+        state[R_OUTPUT_ROWS], state[R_OUTPUT_STRIDE] = count, count if nets else room
+        state[R_OUTPUT_START] = 2 * room if nets else -1 - join
+    else:
+        free = joins.copy_rows(plan, join, memory, state[R_FREE], state, R_BLOCKS)
+        if free < 0:
+            return JOIN_ROWS_PENDING
+        state[R_FREE] = free
+    if plan[join + joins.J_HAS_FEED] == 0:
+        joins.commit(plan, join, state, R_BLOCKS)
+    return group_batch.DONE
+
+
+@device
+def _apply_groups(plan, op, dictionary, memory, state, grown):
+    """Applies a block of events to a group stage. Returns what ``groups.apply_groups`` returns."""
+    identity, scratch, text_codes = beyond(plan, plan[P_IDENTITY_AT]), plan[P_EXPRESSIONS], plan[P_TEXT_CODES]
+    status = groups.apply_groups(
+        plan, op, identity, dictionary, memory, scratch, text_codes, state[R_FREE], state, R_BLOCKS, grown
+    )
+    if status == group_batch.DONE:
+        output = R_BLOCKS + BLOCK_WORDS * plan[op + groups.G_OUTPUT]
+        state[R_FREE] = state[output + B_WEIGHTS] + state[output + B_TUPLES]
+    return status
+
+
+@device
+def _apply_pointwise(plan, op, memory, state, grown):
+    """Applies a block of events to a pointwise stage. Returns ``DONE`` or ``BUDGET``."""
+    free = pointwise.apply_pointwise(plan, op, memory, state[R_FREE], state, R_BLOCKS, grown)
+    if free < 0:
+        return group_batch.BUDGET
+    state[R_FREE] = free
+    return group_batch.DONE
+
+
+@device
+def _locate_output(plan, state):
+    """Notes where the output is, if it is a block."""
+    if plan[P_OUTPUT] >= 0:
+        output = R_BLOCKS + BLOCK_WORDS * plan[P_OUTPUT]
+        count = state[output + B_TUPLES]
+        state[R_OUTPUT_ROWS], state[R_OUTPUT_STRIDE] = count, count
+        state[R_OUTPUT_START] = state[output + B_WEIGHTS] - plan[P_OUTPUT_WIDTH] * count
+
+
+@device
+def _arena_of(plan, state, kind, op):
+    """Returns the arena of an operator with state.
+
+    The first word of each such operator in the plan is its first word in the state.
+    """
+    words = plan[op] + joins.JS_ARENA
     if kind == GROUPS:
-        at = plan[o] + groups.B_ARENA
-    elif kind == COUNTS:
-        at = plan[o] + counts.L_ARENA
-    return words_at(state[at], state[at + 1])
+        words = plan[op] + groups.GS_ARENA
+    elif kind == POINTWISE:
+        words = plan[op] + pointwise.CS_ARENA
+    return words_at(state[words], state[words + 1])
 
 
 @device
-def _tally(plan, memory, state):
-    """Counts what the stages of a batch that is done have read and passed on."""
-    for x in range(plan[P_FIRST], plan[P_STEPS]):
-        kind, o = plan[plan[P_STEP0] + 2 * x], plan[plan[P_STEP0] + 2 * x + 1]
+def _update_counters(plan, memory, state):
+    """Updates the statistics of all operators with state: tuples read and passed on, rows of the stage."""
+    for number in range(plan[P_BEFORE_GATE], plan[P_OPERATOR_COUNT]):
+        kind, op = plan[plan[P_OPERATORS_AT] + 2 * number], plan[plan[P_OPERATORS_AT] + 2 * number + 1]
         if kind == GROUPS:
-            arena, made = _arena_of(plan, state, kind, o), plan[o + groups.G_MADE]
-            arena[H_R_UPDATES] += _rows_of(state, plan[o + groups.G_INPUT])
-            arena[H_EMITTED] += _rows_of(state, made)
-            _add_rows(arena, memory, state, made)
-        elif kind == COUNTS:
-            arena, made = _arena_of(plan, state, kind, o), plan[o + counts.C_SHOWN]
-            for leaf in range(plan[o + counts.C_LEAVES]):
-                arena[H_R_UPDATES] += _rows_of(state, plan[plan[o + counts.C_LEAF0] + 2 * leaf])
-            arena[H_EMITTED] += _rows_of(state, made)
-            _add_rows(arena, memory, state, made)
-        elif kind == CORE and plan[o + tree.J_DELIVERS] == 0:
-            _add_rows(_arena_of(plan, state, kind, o), memory, state, plan[o + tree.J_SHOWN])
+            arena, output = _arena_of(plan, state, kind, op), plan[op + groups.G_OUTPUT]
+            arena[H_R_UPDATES] += _tuple_count(state, plan[op + groups.G_INPUT])
+            arena[H_EMITTED] += _tuple_count(state, output)
+            _add_to_row_count(arena, memory, state, output)
+        elif kind == POINTWISE:
+            arena, output = _arena_of(plan, state, kind, op), plan[op + pointwise.C_STAGE_BLOCK]
+            for leaf in range(plan[op + pointwise.C_LEAF_COUNT]):
+                arena[H_R_UPDATES] += _tuple_count(state, plan[plan[op + pointwise.C_LEAVES_AT] + 2 * leaf])
+            arena[H_EMITTED] += _tuple_count(state, output)
+            _add_to_row_count(arena, memory, state, output)
+        elif kind == JOIN and plan[op + joins.J_DELIVERS] == 0:
+            _add_to_row_count(_arena_of(plan, state, kind, op), memory, state, plan[op + joins.J_STAGE_BLOCK])
 
 
 @device
-def _rows_of(state, block):
-    """Returns how many tuples a block has."""
-    return state[R_SOURCE0 + of.READ * block + of.R_EVENTS]
+def _tuple_count(state, block):
+    """Returns how many tuples block number ``block`` has."""
+    return state[R_BLOCKS + BLOCK_WORDS * block + B_TUPLES]
 
 
 @device
-def _add_rows(arena, memory, state, block):
-    """Adds the rows of a block to those that a stage has, if their number is known."""
-    r = R_SOURCE0 + of.READ * block
+def _add_to_row_count(arena, memory, state, block):
+    """Adds the weights of block number ``block`` to the row count of a stage, if that is kept."""
+    words = R_BLOCKS + BLOCK_WORDS * block
     if arena[H_ROWS] != 0:
-        weights = beyond(memory, state[r + of.R_WEIGHTS])
-        for i in range(state[r + of.R_EVENTS]):
+        weights = beyond(memory, state[words + B_WEIGHTS])
+        for i in range(state[words + B_TUPLES]):
             arena[H_ROWS] += weights[i]
 
 
 @device
-def _applied(batches, plan, texts, dictionary, octets, base, memory, bytes_of_memory, state, slots):
-    """Applies a batch; ``DONE``, or where it stopped. The words that one part takes no other may take: the budget is
-    one of all."""
-    state[R_STEP], state[R_DELTAS] = 0, 0
-    known = dictionary[H_LIVE]
-    at = of.scan_all(
-        batches, plan, plan[P_SOURCE0], plan[P_SOURCES], texts, dictionary, octets, memory, bytes_of_memory,
-        plan[P_FIXED], state, R_SOURCE0,
+def _apply_batch(batches, plan, texts, dictionary, octets, base, memory, bytes_of_memory, state, slots):
+    """Applies a batch. Returns ``DONE``, or why it stopped.
+
+    All parts of a program share one budget of memory. So the words that a part has taken are subtracted from the budget
+    of each later part.
+    """
+    state[R_OPERATOR], state[R_OUTPUT_ROWS] = 0, 0
+    learned = dictionary[H_LIVE]
+    free = sources.scan_sources(
+        batches, plan, plan[P_SOURCES_AT], plan[P_SOURCE_COUNT], texts, dictionary, octets, memory, bytes_of_memory,
+        plan[P_BLOCKS], state, R_BLOCKS,
     )  # fmt: skip
-    if at < 0:
-        return BAD
-    _name_texts(plan, texts, dictionary, octets, memory)
-    at = _chosen(plan, dictionary, memory, at, state)
-    if at < 0:
-        state[R_STEP] = -1
-        return ASKED
-    state[R_FREE] = at
-    known = dictionary[H_LIVE] - known
+    if free < 0:
+        return NOT_SCANNED
+    _encode_texts(plan, texts, dictionary, octets, memory)
+    free = _filter_sources(plan, dictionary, memory, free, state)
+    if free < 0:
+        state[R_OPERATOR] = -1
+        return UNKNOWN_TEXT
+    state[R_FREE] = free
+    learned = dictionary[H_LIVE] - learned
     live = base[H_LIVE]
-    base[H_BUDGET] -= known
-    found = _let_in(plan, base, dictionary, memory, state, slots)
-    base[H_BUDGET] += known
-    grown = known + base[H_LIVE] - live
-    for x in range(plan[P_FIRST], plan[P_STEPS]):
-        if found != group.DONE:
+    base[H_BUDGET] -= learned
+    status = _pass_gate(plan, base, dictionary, memory, state, slots)
+    base[H_BUDGET] += learned
+    grown = learned + base[H_LIVE] - live
+    for number in range(plan[P_BEFORE_GATE], plan[P_OPERATOR_COUNT]):
+        if status != group_batch.DONE:
             break
-        kind, o = plan[plan[P_STEP0] + 2 * x], plan[plan[P_STEP0] + 2 * x + 1]
-        if kind in (CORE, GROUPS, COUNTS):
-            state[R_STEP] = x
-            arena = _arena_of(plan, state, kind, o)
+        kind, op = plan[plan[P_OPERATORS_AT] + 2 * number], plan[plan[P_OPERATORS_AT] + 2 * number + 1]
+        if kind in (JOIN, GROUPS, POINTWISE):
+            state[R_OPERATOR] = number
+            arena = _arena_of(plan, state, kind, op)
             live = arena[H_LIVE]
-            if kind == CORE:
-                found = _joined(plan, o, memory, state, slots, grown)
+            if kind == JOIN:
+                status = _apply_join(plan, op, memory, state, slots, grown)
             elif kind == GROUPS:
-                found = _grouped(plan, o, dictionary, memory, state, grown)
+                status = _apply_groups(plan, op, dictionary, memory, state, grown)
             else:
-                found = _counted(plan, o, memory, state, grown)
+                status = _apply_pointwise(plan, op, memory, state, grown)
             grown += arena[H_LIVE] - live
         else:
-            found = _ran(plan, dictionary, memory, state, slots, x)
-    if found == group.DONE and plan[P_SHOWN] == NOTHING:
-        return SPLIT
-    if found == group.DONE:
-        _show(plan, state)
-        _tally(plan, memory, state)
-    return found
+            status = _apply_stateless(plan, dictionary, memory, state, slots, number)
+    if status == group_batch.DONE and plan[P_OUTPUT] == NO_OUTPUT:
+        return STAGES_FOLLOW
+    if status == group_batch.DONE:
+        _locate_output(plan, state)
+        _update_counters(plan, memory, state)
+    return status
 
 
 @kernel("int, bool, const words, const bytes, words, bytes, words, words, bytes, words, halves, words, bytes")
@@ -291,13 +350,19 @@ def run(
     batches, wanted, plan, texts, dictionary, octets, base, memory, bytes_of_memory, state, slots, message,
     message_octets,
 ):  # fmt: skip
-    """Applies exported record batches with rows, and releases them; ``DONE``, or where it stopped. O(rows * terms),
-    and what the stages do.
+    """Applies exported record batches, and releases them. Returns ``DONE``, or why it stopped.
 
-    ``batches`` 0: it was applied already, but for its ``message``, which is written if it is ``wanted`` and there are
-    deltas: its words are ``state[R_NEEDED]``, 0 for none. ``texts``: those that the conditions name; ``dictionary``
-    and ``octets``: where its values are; ``base``: of the base tables; ``memory`` and ``bytes_of_memory``: room for the
-    run, whose words are ``state``; ``slots``: room for nets.
+    O(rows * terms), plus the costs of the operators.
+
+    - ``batches``: the address of one ``ArrowArray`` per source; 0 if the batch is already applied, and only its message
+      is missing.
+    - ``wanted``: True if the message is to be written.
+    - ``texts``: the bytes of the texts that conditions name.
+    - ``dictionary``, ``octets``: the arena and the bytes of the dictionary.
+    - ``base``: the arena of the base tables.
+    - ``memory``, ``bytes_of_memory``: the memory of the run, as words and as bytes.
+    - ``slots``: int32 scratch of nets.
+    - ``message``, ``message_octets``: room for the message, as words and as bytes; uses ``R_MESSAGE_WORDS``.
     """
     plan, texts, dictionary, octets = constants(plan), words(texts), words(dictionary), words(octets)
     room = message.size
@@ -305,31 +370,32 @@ def run(
     state, slots = words(state), words(slots)
     message, message_octets = words(message), words(message_octets)
     if batches != 0:
-        found = _applied(batches, plan, texts, dictionary, octets, base, memory, bytes_of_memory, state, slots)
-        if found != group.DONE:
-            return found
-    m, out, across = state[R_DELTAS], state[R_OUT], state[R_ACROSS]
-    state[R_NEEDED] = 0
-    if not wanted or m == 0:
-        return group.DONE
-    head, last = plan[P_HEAD], plan[P_LAST]
-    if m > MOST_ROWS or head == 0:
-        return MANY
-    columns = beyond(plan, plan[P_COLUMNS])
-    if out >= 0:
-        values, weights = beyond(memory, out), beyond(memory, out + plan[P_WIDTH] * m)
+        status = _apply_batch(batches, plan, texts, dictionary, octets, base, memory, bytes_of_memory, state, slots)
+        if status != group_batch.DONE:
+            return status
+    count, start, stride = state[R_OUTPUT_ROWS], state[R_OUTPUT_START], state[R_OUTPUT_STRIDE]
+    state[R_MESSAGE_WORDS] = 0
+    if not wanted or count == 0:
+        return group_batch.DONE
+    template_words, columns_words = plan[P_TEMPLATE_WORDS], plan[P_COLUMNS_WORDS]
+    if count > MAX_MESSAGE_ROWS or template_words == 0:
+        return NO_MESSAGE
+    columns = beyond(plan, plan[P_COLUMNS_AT])
+    if start >= 0:
+        values, weights = beyond(memory, start), beyond(memory, start + plan[P_OUTPUT_WIDTH] * count)
     else:
-        t = plan[-1 - out + tree.J_STATE]
-        values, weights = words_at(state[t + tree.T_OUT], state[t + tree.T_OUT + 1]), beyond(memory, ZERO)
-    texts_of_rows = words_of_texts(dictionary, values, across, 1, m, columns, last)
-    if texts_of_rows < 0:
-        return MANY
-    needed = head + m * plan[P_ROW] + (last // 3) * (m // 64 + 2) + texts_of_rows
-    state[R_NEEDED] = needed
-    if needed > room:
-        return MESSAGE
+        core = plan[-1 - start + joins.J_STATE]
+        values = words_at(state[core + joins.JS_BUFFER], state[core + joins.JS_BUFFER + 1])
+        weights = beyond(memory, ZERO)
+    text_words = words_of_texts(dictionary, values, stride, 1, count, columns, columns_words)
+    if text_words < 0:
+        return NO_MESSAGE
+    message_words = template_words + count * plan[P_ROW_WORDS] + (columns_words // 3) * (count // 64 + 2) + text_words
+    state[R_MESSAGE_WORDS] = message_words
+    if message_words > room:
+        return MESSAGE_TOO_LARGE
     record(
-        dictionary, octets, values, across, 1, weights, m, beyond(plan, plan[P_TEMPLATE]), head,
-        columns, last, message, message_octets,
+        dictionary, octets, values, stride, 1, weights, count, beyond(plan, plan[P_TEMPLATE_AT]), template_words,
+        columns, columns_words, message, message_octets,
     )  # fmt: skip
-    return group.DONE
+    return group_batch.DONE

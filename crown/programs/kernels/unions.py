@@ -1,6 +1,6 @@
-"""UNION ALL in a batch that is one native call: several blocks of tuples in, one block out.
+"""UNION ALL of a native call: several blocks in, one block out that has the tuples of all of them.
 
-An operator has the words ``U_TERMS`` ... in the plan.
+The weights of each input are multiplied by a factor, which is negative for a subtraction.
 """
 
 from __future__ import annotations
@@ -8,51 +8,62 @@ from __future__ import annotations
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
-from crown.programs.kernels.sources import R_EVENTS, R_FORMS, R_NULLS, R_SUM, R_WEIGHTS, READ
+from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHT_SUM, B_WEIGHTS, BLOCK_WORDS
 
-U_TERMS, U_TERM0, U_MADE, U_WIDTH, U_FORMS, UNION = range(6)
-"""Words of the operator in the plan: how many blocks it reads, and where two words of each are listed, its number and
-what its weights are multiplied by; the block that it makes; how many columns all of them have, and where the forms of
-these are listed."""
+# Words of a union in the plan.
+(
+    U_TERM_COUNT,  # number of blocks that it reads
+    U_TERMS_AT,  # offset of two words per block that it reads: its number, the factor of its weights
+    U_OUTPUT,  # number of the block that it makes
+    U_WIDTH,  # number of columns of all blocks
+    U_FORMS_AT,  # offset of the forms of these columns
+    UNION_WORDS,
+) = range(6)
 
 
 @device
-def words_of_union(width):
-    """Returns how many words of the memory a union takes for any number of tuples."""
+def fixed_words(width):
+    """Returns how many words of the memory a union takes regardless of the number of tuples."""
     return 2 * width
 
 
 @device
-def words_of_tuple(width):
+def words_per_tuple(width):
     """Returns how many words of the memory a union takes for each tuple."""
     return width + 1
 
 
 @device
-def united(plan, o, memory, at, state, blocks):
-    """Makes a block of the tuples of several, one block after the other, from word ``at`` of the memory on. Returns
-    where that goes on."""
-    made, width, terms = blocks + READ * plan[o + U_MADE], plan[o + U_WIDTH], plan[o + U_TERMS]
+def apply_union(plan, op, memory, free, state, blocks):
+    """Makes a block of the tuples of all inputs, one after the other, in the memory from word ``free`` on.
+
+    Returns the next free word. O(tuples).
+    """
+    output, width, terms = blocks + BLOCK_WORDS * plan[op + U_OUTPUT], plan[op + U_WIDTH], plan[op + U_TERM_COUNT]
     n, done, nulls, total = ZERO, ZERO, ZERO, ZERO
-    for x in range(terms):
-        n += state[blocks + READ * plan[plan[o + U_TERM0] + 2 * x] + R_EVENTS]
-    forms, out = beyond(memory, at), at + 2 * width
-    weights = beyond(memory, out + width * n)
+    for number in range(terms):
+        n += state[blocks + BLOCK_WORDS * plan[plan[op + U_TERMS_AT] + 2 * number] + B_TUPLES]
+    forms, columns = beyond(memory, free), free + 2 * width
+    weights = beyond(memory, columns + width * n)
     for j in range(width):
-        forms[2 * j], forms[2 * j + 1] = plan[plan[o + U_FORMS] + j], out + j * n
-    for x in range(terms):
-        term = plan[o + U_TERM0] + 2 * x
-        r, factor = blocks + READ * plan[term], plan[term + 1]
-        m, given, read = state[r + R_EVENTS], beyond(memory, state[r + R_FORMS]), beyond(memory, state[r + R_WEIGHTS])
+        forms[2 * j], forms[2 * j + 1] = plan[plan[op + U_FORMS_AT] + j], columns + j * n
+    for number in range(terms):
+        term = plan[op + U_TERMS_AT] + 2 * number
+        read, factor = blocks + BLOCK_WORDS * plan[term], plan[term + 1]
+        m, input_forms, input_weights = (
+            state[read + B_TUPLES],
+            beyond(memory, state[read + B_FORMS]),
+            beyond(memory, state[read + B_WEIGHTS]),
+        )
         for j in range(width):
-            source, target = given[2 * j + 1], out + j * n + done
+            source, target = input_forms[2 * j + 1], columns + j * n + done
             for i in range(m):
                 memory[target + i] = memory[source + i]
         for i in range(m):
-            weights[done + i] = factor * read[i]
+            weights[done + i] = factor * input_weights[i]
             total += weights[done + i]
         done += m
-        nulls |= state[r + R_NULLS]
-    state[made + R_EVENTS], state[made + R_NULLS], state[made + R_FORMS] = n, nulls, at
-    state[made + R_WEIGHTS], state[made + R_SUM] = out + width * n, total
-    return out + (width + 1) * n
+        nulls |= state[read + B_NULLS]
+    state[output + B_TUPLES], state[output + B_NULLS], state[output + B_FORMS] = n, nulls, free
+    state[output + B_WEIGHTS], state[output + B_WEIGHT_SUM] = columns + width * n, total
+    return columns + (width + 1) * n

@@ -1,1 +1,1 @@
-"""Programs whose batch is one native call: which they are, and the Python around the call."""
+"""Builds and runs the native call that applies a batch of a program."""

@@ -1,4 +1,4 @@
-"""The blocks of tuples of a program whose batch is one native call, as they are made one after the other."""
+"""Assigns numbers to the blocks of a native call, and reads their tuples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from crown.expressions.kernels.evaluate import CODES, WORDS
 from crown.expressions.program import is_wide
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.kernels import sources as of
+from crown.programs.kernels.blocks import B_FORMS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
 from crown.results.columns import Column, Fed
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
@@ -19,52 +19,57 @@ from plans.schema import Column as Declared
 
 @dataclass(frozen=True)
 class Block:
-    """Block number ``number``. ``root``: the number of the relation, or of the stage with memory, out of whose rows it
-    is made; ``wide``: its columns of two words; ``weighs``: the words that a tuple weighs."""
+    """Block ``number`` of a native call.
+
+    - ``root``: the number of its *root*: a source, union or operator with state. A block has at most as many tuples as
+      its root, so the memory of a batch follows from the numbers of rows of the roots.
+    - ``wide``: the columns that take two words per tuple.
+    - ``weight_words``: the words of the weight of a tuple.
+    """
 
     number: int
     root: int
     wide: frozenset[int] = frozenset()
-    weighs: int = 1
+    weight_words: int = 1
 
-    def net(
-        self, columns: Sequence[Declared], memory: np.ndarray, words: Sequence[int], dictionary: Dictionary
+    def zset(
+        self, columns: Sequence[Declared], memory: np.ndarray, state: Sequence[int], dictionary: Dictionary
     ) -> Zset:
-        """Returns its tuples, in codes, after a run."""
-        at = kernels.R_SOURCE0 + of.READ * self.number
-        n, forms, first = words[at + of.R_EVENTS], words[at + of.R_FORMS], words[at + of.R_WEIGHTS]
-        found = np.empty((len(columns), n), np.int64)
+        """Returns its tuples, in codes, after a call."""
+        block = kernels.R_BLOCKS + BLOCK_WORDS * self.number
+        n, forms, first = state[block + B_TUPLES], state[block + B_FORMS], state[block + B_WEIGHTS]
+        codes = np.empty((len(columns), n), np.int64)
         for j, column in enumerate(columns):
             start = int(memory[forms + 2 * j + 1])
             if j in self.wide:
                 pairs = memory[start : start + 2 * n].copy()
-                found[j] = Column.of_words(column.type, dictionary, pairs).codes
+                codes[j] = Column.of_words(column.type, dictionary, pairs).codes
             else:
-                found[j] = memory[start : start + n]
-        weights = memory[first : first + self.weighs * n].reshape(self.weighs, n).copy()
-        return Zset.of_columns(found, weights[0], weights if self.weighs > 1 else None)
+                codes[j] = memory[start : start + n]
+        weights = memory[first : first + self.weight_words * n].reshape(self.weight_words, n).copy()
+        return Zset.of_columns(codes, weights[0], weights if self.weight_words > 1 else None)
 
 
 @dataclass
 class Blocks:
-    """All blocks. ``of``: those of relations and stages. ``roots``: how many of them are roots."""
+    """All blocks of a call. ``by_source``: the blocks of relations (by name) and of stages (by number)."""
 
-    of: dict[str | int, Block] = field(default_factory=dict)
+    by_source: dict[str | int, Block] = field(default_factory=dict)
     count: int = 0
-    roots: int = 0
+    root_count: int = 0
 
-    def root(self, weighs: int = 1) -> Block:
-        """Adds a block that is made of no other."""
-        self.count, self.roots = self.count + 1, self.roots + 1
-        return Block(self.count - 1, self.roots - 1, weighs=weighs)
+    def add_root(self, weight_words: int = 1) -> Block:
+        """Adds a block that is a root."""
+        self.count, self.root_count = self.count + 1, self.root_count + 1
+        return Block(self.count - 1, self.root_count - 1, weight_words=weight_words)
 
-    def made_of(self, block: Block, fed: Fed | None = None) -> Block:
-        """Adds a block that a feed, or a net, makes of another."""
+    def add_derived(self, block: Block, fed: Fed | None = None) -> Block:
+        """Adds a block that a feed or a net makes from another one."""
         wide = block.wide
         if fed is not None:
             wide = fed.wide | {i for i, place in enumerate(fed.columns) if place in block.wide}
         self.count += 1
-        return Block(self.count - 1, block.root, wide, block.weighs)
+        return Block(self.count - 1, block.root, wide, block.weight_words)
 
 
 def forms_of_types(types: Sequence[str]) -> list[int]:

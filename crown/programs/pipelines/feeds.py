@@ -1,4 +1,4 @@
-"""Operators of a program whose batch is one native call that keep no state: feeds, nets and unions of blocks."""
+"""Operators of a native call that keep no state: feeds, nets and unions of blocks."""
 
 from __future__ import annotations
 
@@ -6,119 +6,121 @@ from collections.abc import Sequence
 
 from crown.expressions.kernels.evaluate import PAIRS, WORDS
 from crown.programs.kernels import feeds as kernels
-from crown.programs.kernels import nets, unions
-from crown.programs.kernels import pipeline as run
+from crown.programs.kernels import nets, pipeline, unions
 from crown.programs.pipelines.blocks import Block
 from crown.programs.pipelines.plan import Plan
 from crown.results.columns import Fed
 
 
-class BlockFeed:
-    """A feed that reads block ``read``, and makes ``made``, as ``fed`` says; ``root``: see ``Block``.
+class FeedOperator:
+    """A feed: makes block ``output`` from block ``read``, as ``fed`` describes.
 
-    ``head``: it makes the rows of the join before it.
+    ``after_join``: True if it makes the rows of the join that is the operator before it.
     """
 
-    kind = run.FEED
+    kind = pipeline.FEED
 
-    def __init__(self, read: Block, made: Block, fed: Fed, head: bool = False) -> None:
-        self.block, self.made, self.root, self.fed = read.number, made, read.root, fed
-        self._weighs, self._head = read.weighs, head
+    def __init__(self, read: Block, output: Block, fed: Fed, after_join: bool = False) -> None:
+        self.input, self.output, self.root, self.fed = read.number, output, read.root, fed
+        self._weight_words, self._after_join = read.weight_words, after_join
 
     @property
-    def registers(self) -> int:
+    def register_words(self) -> int:
         """Returns how many words its expressions need for their registers."""
         return 0 if self.fed.program is None else self.fed.program.register_words
 
     @property
-    def fixed(self) -> int:
-        """Returns how many words of the memory of a run it takes for any number of tuples."""
-        return int(kernels.words_of_feed(len(self.fed.columns), len(self.fed.reads)))
+    def fixed_words(self) -> int:
+        """Returns how many words of the memory it takes regardless of the number of tuples."""
+        return int(kernels.fixed_words(len(self.fed.columns), len(self.fed.reads)))
 
     @property
-    def each(self) -> int:
-        """Returns how many words of the memory of a run it takes for each tuple."""
+    def words_per_tuple(self) -> int:
+        """Returns how many words of the memory it takes for each tuple of its root."""
         fed = self.fed
         outputs = 0 if fed.program is None else fed.program.words
-        chooses = (len(fed.columns) + len(fed.wide), self._weighs) if fed.chooses else (0, 0)
-        return int(kernels.words_of_chosen(outputs, *chooses))
+        filtered = (len(fed.columns) + len(fed.wide), self._weight_words) if fed.chooses else (0, 0)
+        return int(kernels.words_per_tuple(outputs, *filtered))
 
-    def words(self, plan: Plan) -> list[int]:
-        """Returns its words in a plan, to which it adds what they point to."""
+    def plan_words(self, plan: Plan) -> list[int]:
+        """Returns its words in a plan. Adds to the plan what they point to."""
         fed = self.fed
         forms = [PAIRS if i in fed.wide else WORDS for i in range(len(fed.columns))]
-        found = [0] * kernels.FEED
-        found[kernels.F_BLOCK], found[kernels.F_MADE], found[kernels.F_WIDTH] = (
-            self.block,
-            self.made.number,
-            len(fed.columns),
-        )
-        found[kernels.F_COLUMNS] = plan.add([word for pair in zip(fed.columns, forms, strict=True) for word in pair])
-        found[kernels.F_WEIGHS], found[kernels.F_HEAD] = self._weighs, self._head
+        words = [0] * kernels.FEED_WORDS
+        words[kernels.F_INPUT], words[kernels.F_OUTPUT] = self.input, self.output.number
+        words[kernels.F_WIDTH] = len(fed.columns)
+        words[kernels.F_COLUMNS_AT] = plan.add([word for pair in zip(fed.columns, forms, strict=True) for word in pair])
+        words[kernels.F_WEIGHT_WORDS], words[kernels.F_AFTER_JOIN] = self._weight_words, self._after_join
         if fed.program is not None:
-            found[kernels.F_PROGRAM], found[kernels.F_READS] = plan.add(fed.program.plan), plan.add(fed.reads)
-            found[kernels.F_WORDS], found[kernels.F_CHOOSES] = fed.program.words, fed.chooses
-            found[kernels.F_TEXT0] = plan.name_texts(fed.program.named)
-        return found
+            words[kernels.F_PROGRAM_AT] = plan.add(fed.program.plan)
+            words[kernels.F_PROGRAM_COLUMNS_AT] = plan.add(fed.reads)
+            words[kernels.F_PROGRAM_WORDS], words[kernels.F_FILTERS] = fed.program.words, fed.chooses
+            words[kernels.F_FIRST_TEXT] = plan.add_texts(fed.program.named)
+        return words
 
 
-class BlockNet:
-    """Nets block ``read`` of ``width`` columns, and makes ``made``; ``root``: see ``Block``."""
+class NetOperator:
+    """A net: makes block ``output`` from block ``read``, which has ``width`` columns."""
 
-    kind = run.NET
-    registers = 0
+    kind = pipeline.NET
+    register_words = 0
 
-    def __init__(self, read: Block, made: Block, width: int) -> None:
-        self._block, self._made, self.root, self._width = read.number, made.number, read.root, width
-
-    @property
-    def fixed(self) -> int:
-        """Returns how many words of the memory of a run it takes for any number of tuples."""
-        return int(nets.words_of_net(self._width))
+    def __init__(self, read: Block, output: Block, width: int) -> None:
+        self._input, self._output, self.root, self._width = read.number, output.number, read.root, width
 
     @property
-    def each(self) -> int:
-        """Returns how many words of the memory of a run it takes for each tuple."""
-        return int(nets.words_of_netted(self._width))
+    def fixed_words(self) -> int:
+        """Returns how many words of the memory it takes regardless of the number of tuples."""
+        return int(nets.fixed_words(self._width))
 
-    def words(self, plan: Plan) -> Sequence[int]:
+    @property
+    def words_per_tuple(self) -> int:
+        """Returns how many words of the memory it takes for each tuple of its root."""
+        return int(nets.words_per_tuple(self._width))
+
+    def plan_words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan."""
-        found = [0] * nets.NET
-        found[nets.N_BLOCK], found[nets.N_MADE], found[nets.N_WIDTH] = self._block, self._made, self._width
-        return found
+        words = [0] * nets.NET_WORDS
+        words[nets.N_INPUT], words[nets.N_OUTPUT], words[nets.N_WIDTH] = self._input, self._output, self._width
+        return words
 
 
-class BlockUnion:
-    """Adds blocks of columns with these ``forms``, each with a factor of its weights, and makes ``made``."""
+class UnionOperator:
+    """A union: makes block ``output`` from the blocks of ``terms``, multiplies the weights of each by its factor.
 
-    kind = run.UNION
-    registers = 0
-    room = 0  # words of the memory that a batch takes, besides those of its block
+    ``forms``: those of the columns of all blocks.
+    """
 
-    def __init__(self, terms: Sequence[tuple[Block, int]], made: Block, forms: Sequence[int]) -> None:
-        self._terms, self.made, self._forms, self.root = terms, made, forms, made.root
+    kind = pipeline.UNION
+    register_words = 0
+    batch_words = 0
 
-    @property
-    def fixed(self) -> int:
-        """Returns how many words of the memory of a run it takes for any number of tuples."""
-        return int(unions.words_of_union(len(self._forms)))
+    def __init__(self, terms: Sequence[tuple[Block, int]], output: Block, forms: Sequence[int]) -> None:
+        self._terms, self.output, self._forms, self.root = terms, output, forms, output.root
 
     @property
-    def each(self) -> int:
-        """Returns how many words of the memory of a run it takes for each tuple."""
-        return int(unions.words_of_tuple(len(self._forms)))
+    def fixed_words(self) -> int:
+        """Returns how many words of the memory it takes regardless of the number of tuples."""
+        return int(unions.fixed_words(len(self._forms)))
 
-    def begin(self, rows: list[int], words: memoryview) -> int:
-        """Notes how many rows of a batch its block has at most, in which roots have so many ``rows``. Returns how many
-        rows are netted."""
-        rows[self.made.root] = sum([rows[block.root] for block, _ in self._terms])
+    @property
+    def words_per_tuple(self) -> int:
+        """Returns how many words of the memory it takes for each tuple of its root."""
+        return int(unions.words_per_tuple(len(self._forms)))
+
+    def prepare(self, rows: list[int], state: memoryview) -> int:
+        """Prepares a batch whose roots have these numbers of ``rows``.
+
+        Sets the maximum number of rows of its own root. Returns how many rows are netted.
+        """
+        rows[self.output.root] = sum([rows[block.root] for block, _ in self._terms])
         return 0
 
-    def words(self, plan: Plan) -> Sequence[int]:
-        """Returns its words in a plan, to which it adds what they point to."""
-        found = [0] * unions.UNION
-        found[unions.U_TERMS] = len(self._terms)
-        found[unions.U_TERM0] = plan.add([word for block, factor in self._terms for word in (block.number, factor)])
-        found[unions.U_MADE], found[unions.U_WIDTH] = self.made.number, len(self._forms)
-        found[unions.U_FORMS] = plan.add(self._forms)
-        return found
+    def plan_words(self, plan: Plan) -> Sequence[int]:
+        """Returns its words in a plan. Adds to the plan what they point to."""
+        words = [0] * unions.UNION_WORDS
+        words[unions.U_TERM_COUNT] = len(self._terms)
+        words[unions.U_TERMS_AT] = plan.add([word for block, factor in self._terms for word in (block.number, factor)])
+        words[unions.U_OUTPUT], words[unions.U_WIDTH] = self.output.number, len(self._forms)
+        words[unions.U_FORMS_AT] = plan.add(self._forms)
+        return words

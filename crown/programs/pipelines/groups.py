@@ -1,4 +1,4 @@
-"""A group stage in a program whose batch is one native call."""
+"""Group operators of a native call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sys import maxsize
 import numpy as np
 
 from crown.programs.kernels import groups as kernels
-from crown.programs.kernels import pipeline as run
+from crown.programs.kernels import pipeline
 from crown.programs.pipelines.blocks import Block, forms_of_types
 from crown.programs.pipelines.plan import Plan
 from crown.programs.wanted import Wanted
@@ -19,98 +19,100 @@ from crown.stages.protocol import Part
 from crown.store.memory import address_of
 from crown.store.zset import Zset
 
-_LEAST_GROUPS = 1 << 12  # for which there is room; for more only if the batch before had so many
+_MIN_GROUPS = 1 << 12  # there is room for so many; for more if the batch before had at least half as many
 
 
-class Grouping:
-    """What a call needs to know of a group ``stage``, number ``number``, and what it leaves of it.
+class GroupsOperator:
+    """Group ``stage``, which has number ``number``. ``operator``: its native form.
 
-    It reads block ``read``, its events are block ``events``, and its rows block ``made``. ``registers``: the words that
-    its expressions need for their registers. ``at``: its first word in the state. ``room``: the words of memory that
-    the batch takes.
+    ``read``: the block that it reads; ``events``: the same, or what a feed makes of it; ``output``: the block of its
+    rows.
     """
 
-    kind = run.GROUPS
-    state_words = kernels.BATCH
-    each = fixed = 0  # words of the memory that its block takes, besides ``room``
+    kind = pipeline.GROUPS
+    state_words = kernels.GROUPS_STATE_WORDS
+    words_per_tuple = fixed_words = 0  # see ``batch_words``
 
     def __init__(
-        self, stage: Groups, number: int, operator: Operator, read: Block, events: Block, made: Block, part: Part
+        self, stage: Groups, number: int, operator: Operator, read: Block, events: Block, output: Block, part: Part
     ) -> None:
-        self.stage, self.number, self.made, self.part = stage, number, made, part
-        self.root = made.root
-        self._operator, self._read, self._events = operator, read, events
+        self.stage, self.number, self.output, self.part = stage, number, output, part
+        self.root = output.root
+        self._operator, self._input, self._events = operator, read, events
         self._sums, self._columns = (int(operator.plan[at]) for at in (group_batch.P_SUMS, group_batch.P_COLUMNS))
         outputs = operator.outputs
-        self._fixed = 3 * self._columns + 2 + len(operator.keys) + (0 if outputs is None else outputs.fixed)
-        self._each = 2 * (self._sums + self._columns + 1) + (0 if outputs is None else outputs.words)
-        self.registers = 0 if outputs is None else outputs.program.register_words
-        self.at = self.room = 0
+        self._fixed_words = 3 * self._columns + 2 + len(operator.keys) + (0 if outputs is None else outputs.fixed)
+        self._words_per_group = 2 * (self._sums + self._columns + 1) + (0 if outputs is None else outputs.words)
+        self.register_words = 0 if outputs is None else outputs.program.register_words
+        self.state_at = self.batch_words = 0
 
     @property
-    def keys(self) -> int:
-        """Returns how many columns its keys are."""
+    def key_count(self) -> int:
+        """Returns the number of its key columns."""
         return len(self._operator.keys)
 
     @property
-    def scratch(self) -> int:
+    def scratch_words(self) -> int:
         """Returns how many words of scratch are needed."""
         return self._operator.scratch
 
     @property
     def pauses(self) -> bool:
-        """Returns True if Python has to help with each batch."""
+        """Returns True if Python must help with each batch."""
         pauses = int(self._operator.plan[group_batch.P_PAUSES])
         return bool(pauses & ~(group_batch.PAUSE_SHOW if self._operator.outputs is not None else 0))
 
-    def words(self, plan: Plan) -> Sequence[int]:
-        """Returns its words in a plan, to which it adds what they point to."""
-        operator, found = self._operator, [0] * kernels.GROUPS
-        found[kernels.G_STATE], found[kernels.G_TABLE] = self.at, operator.table
-        found[kernels.G_INPUT], found[kernels.G_EVENTS] = self._read.number, self._events.number
-        found[kernels.G_MADE] = self.made.number
-        found[kernels.G_PLAN], found[kernels.G_KEYS] = plan.add(operator.plan), plan.add(operator.keys)
-        found[kernels.G_SUMS], found[kernels.G_CARRIED] = plan.add(operator.sums), plan.add(operator.carried)
-        found[kernels.G_FORMS] = plan.add(forms_of_types([of.type for of in self.stage.columns]))
+    def plan_words(self, plan: Plan) -> Sequence[int]:
+        """Returns its words in a plan. Adds to the plan what they point to."""
+        operator, words = self._operator, [0] * kernels.GROUPS_WORDS
+        words[kernels.G_STATE], words[kernels.G_TABLE] = self.state_at, operator.table
+        words[kernels.G_INPUT], words[kernels.G_EVENTS] = self._input.number, self._events.number
+        words[kernels.G_OUTPUT] = self.output.number
+        words[kernels.G_PLAN_AT], words[kernels.G_KEYS_AT] = plan.add(operator.plan), plan.add(operator.keys)
+        words[kernels.G_SUMS_AT], words[kernels.G_CARRIED_AT] = plan.add(operator.sums), plan.add(operator.carried)
+        words[kernels.G_FORMS_AT] = plan.add(forms_of_types([column.type for column in self.stage.columns]))
         if operator.outputs is not None:
-            found[kernels.G_OUTPUTS] = plan.add(operator.outputs.plan)
-            found[kernels.G_NAMED] = plan.name_texts(operator.outputs.program.named)
-        return found
+            words[kernels.G_OUTPUTS_AT] = plan.add(operator.outputs.plan)
+            words[kernels.G_FIRST_TEXT] = plan.add_texts(operator.outputs.program.named)
+        return words
 
-    def place(self, at: int) -> None:
-        """Says where in the state its words are."""
-        self.at = at
+    def place(self, state_at: int) -> None:
+        """Sets where its words in the state are."""
+        self.state_at = state_at
 
-    def most(self, wanted: Wanted) -> int:
-        """Returns how many rows of a batch, at most, the call takes with the stage as it is."""
+    def max_rows(self, wanted: Wanted) -> int:
+        """Returns how many rows of a batch, at most, the call can apply in the current state of the stage."""
         return 0 if self.stage.holds_far else maxsize
 
-    def begin(self, rows: list[int], words: memoryview) -> int:
-        """Makes room for a batch, in which roots have so many ``rows``; ``words``: the state. Returns how many rows are
-        netted."""
-        at, n = self.at, rows[self._events.root]
-        room = words[at + kernels.B_ROOM] = min(n + 1, max(_LEAST_GROUPS, 2 * words[at + group_batch.S_GROUPS]))
-        if not words[at + kernels.B_ARENA]:  # the words of a run keep it from batch to batch
-            words[at + kernels.B_ARENA], words[at + kernels.B_WORDS] = address_of(self.part.arena)
-        self.room = self._fixed + 2 * (n + 1) + self._each * room
-        rows[self.made.root] = 2 * room
+    def prepare(self, rows: list[int], state: memoryview) -> int:
+        """Prepares a batch whose roots have these numbers of ``rows``, and writes the state.
+
+        Sets the maximum number of rows of its own root. Returns how many rows are netted.
+        """
+        start, n = self.state_at, rows[self._events.root]
+        max_groups = min(n + 1, max(_MIN_GROUPS, 2 * state[start + group_batch.S_GROUPS]))
+        state[start + kernels.GS_MAX_GROUPS] = max_groups
+        if not state[start + kernels.GS_ARENA]:  # the state keeps it from batch to batch
+            state[start + kernels.GS_ARENA], state[start + kernels.GS_ARENA_WORDS] = address_of(self.part.arena)
+        self.batch_words = self._fixed_words + 2 * (n + 1) + self._words_per_group * max_groups
+        rows[self.output.root] = 2 * max_groups
         return 0
 
-    def hand_over(self, memory: np.ndarray, words: Sequence[int], asked: int) -> None:
-        """Has the stage go on where the call has stopped."""
-        room, where, handles, sums, out = (
-            words[self.at + of]
-            for of in (kernels.B_ROOM, kernels.B_WHERE, kernels.B_HANDLES, kernels.B_SUMS, kernels.B_OUT)
-        )
-        state = np.array(words[self.at : self.at + group_batch.S_END], np.int64)
-        kept = memory[where : out + 2 * room * (self._columns + 1)].copy()
+    def hand_over(self, memory: np.ndarray, state: Sequence[int], status: int) -> None:
+        """Lets the stage continue where the call has stopped with ``status``."""
+        start = self.state_at
+        max_groups, numbers = state[start + kernels.GS_MAX_GROUPS], state[start + kernels.GS_NUMBERS]
+        handles, sums = state[start + kernels.GS_HANDLES], state[start + kernels.GS_SUMS]
+        out = state[start + kernels.GS_OUTPUT]
+        batch_state = np.array(state[start : start + group_batch.S_END], np.int64)
+        kept = memory[numbers : out + 2 * max_groups * (self._columns + 1)].copy()
 
         def started(nets: Sequence[Zset]) -> tuple[Batch, int]:
             batch = self.stage.entered(nets)
             n = len(batch.weights)
-            batch.state = state
-            batch.where, batch.handles = kept[:n], kept[handles - where :][: max(n, 1)]
-            batch.rows, batch.out = kept[sums - where : out - where], kept[out - where :]
-            return batch, group_batch.DONE if asked == kernels.STUCK else asked
+            batch.state = batch_state
+            batch.where, batch.handles = kept[:n], kept[handles - numbers :][: max(n, 1)]
+            batch.rows, batch.out = kept[sums - numbers : out - numbers], kept[out - numbers :]
+            return batch, group_batch.DONE if status == kernels.GROUP_NOT_EMPTY else status
 
         self.stage.started = started

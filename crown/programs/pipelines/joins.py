@@ -1,4 +1,4 @@
-"""A join core in a program whose batch is one native call."""
+"""Join operators of a native call, and their inputs."""
 
 from __future__ import annotations
 
@@ -10,222 +10,239 @@ import numpy as np
 from crown.engine.entered import PADDING, Entered
 from crown.engine.kernels import publish
 from crown.kernels.memory import arena as A
-from crown.programs.kernels import pipeline as kernels
-from crown.programs.kernels import sources as of
-from crown.programs.kernels import tree
+from crown.programs.kernels import joins as kernels
+from crown.programs.kernels import pipeline
+from crown.programs.kernels.blocks import B_TUPLES, BLOCK_WORDS
 from crown.programs.pipelines.blocks import Block, forms_of_types
-from crown.programs.pipelines.feeds import BlockFeed
+from crown.programs.pipelines.feeds import FeedOperator
 from crown.programs.pipelines.plan import Plan
 from crown.programs.wanted import ALL, Wanted
 from crown.stages.joins.core import Join
 from crown.stages.protocol import Part
 from crown.store.memory import address_of
 
-_LEAST_ROWS = 1 << 10  # of a join that a stage reads, for which there is room; for more only if the batch has many
+_MIN_ROWS = 1 << 10  # rows of a join that a stage reads: room for fewer is not made
 
 
-class Take:
-    """What a join stores of the tuples that a ``feed`` makes of a ``source``.
+class JoinInputOperator:
+    """The delta of a stored relation of a join: the tuples that ``feed`` makes of ``source``, a relation or a stage.
 
-    ``record``: its descriptor; ``nets``: it is netted; ``asks``: it says what deletes find; ``joined``: columns of it
-    that must not be NULL; ``tallies``: of each alias what counts the tuples that it reads, and those that the feed
-    leaves out; ``summed``: only sums of its rows are kept; ``drops``: tuples with a NULL in such a column are left out.
-    ``at`` and ``tree``: the first word in the state of it, and of its core.
+    - ``record``: the record descriptor of the stored relation.
+    - ``nets``: True if the tuples are netted.
+    - ``looks_up``: True if deletes of the relation are looked up in this join.
+    - ``key_columns``: the columns that must not be NULL. ``drops_nulls``: tuples with a NULL in one of them are left
+      out.
+    - ``counters``: two words of the arena per alias, which count tuples, and tuples that were left out.
+    - ``summed_only``: only sums of the tuples are stored.
+
+    ``state_at`` and ``join_state_at``: the first words in the state of this input and of its join.
     """
 
-    kind = kernels.TAKE
-    registers = 0
+    kind = pipeline.JOIN_INPUT
+    register_words = 0
 
     def __init__(
-        self, feed: BlockFeed, source: str | int, record: int, nets: bool, asks: bool, joined: Sequence[int],
-        tallies: Sequence[int], summed: bool, drops: bool,
+        self, feed: FeedOperator, source: str | int, record: int, nets: bool, looks_up: bool,
+        key_columns: Sequence[int], counters: Sequence[int], summed_only: bool, drops_nulls: bool,
     ) -> None:  # fmt: skip
-        self.feed, self.source, self.asks = feed, source, asks
+        self.feed, self.source, self.looks_up = feed, source, looks_up
         self.root = feed.root
-        self._joined, self._tallies = joined, tallies
-        self._record, self._nets, self._summed, self._drops = record, nets, summed, drops
-        self.at = self.tree = 0
+        self._key_columns, self._counters = key_columns, counters
+        self._record, self._nets, self._summed_only, self._drops_nulls = record, nets, summed_only, drops_nulls
+        self.state_at = self.join_state_at = 0
 
     @property
-    def each(self) -> int:
-        """Returns how many words of the memory of a run a tuple takes, besides those of the feed."""
-        return int(tree.words_of_rows(len(self.feed.fed.columns)))
+    def words_per_tuple(self) -> int:
+        """Returns how many words of the memory a tuple takes, besides those of its feed."""
+        return int(kernels.words_per_tuple(len(self.feed.fed.columns)))
 
     @property
-    def fixed(self) -> int:
-        """Returns how many more words of the memory of a run are needed."""
+    def fixed_words(self) -> int:
+        """Returns how many more words of the memory are needed."""
         return len(self.feed.fed.columns)
 
-    def words(self, plan: Plan) -> Sequence[int]:
-        """Returns its words in a plan, to which it adds what they point to."""
-        found = [0] * tree.TAKE
-        found[tree.D_FEED], found[tree.D_TAKEN], found[tree.D_TREE] = plan.places[self.feed], self.at, self.tree
-        found[tree.D_NETS], found[tree.D_RECORD], found[tree.D_ASKS] = self._nets, self._record, self.asks
-        found[tree.D_JOINED], found[tree.D_JOINED0] = len(self._joined), plan.add(self._joined)
-        found[tree.D_ALIASES], found[tree.D_ALIAS0] = len(self._tallies) // 2, plan.add(self._tallies)
-        found[tree.D_SUMMED], found[tree.D_DROPS] = self._summed, self._drops
-        return found
+    def plan_words(self, plan: Plan) -> Sequence[int]:
+        """Returns its words in a plan. Adds to the plan what they point to."""
+        words = [0] * kernels.JOIN_INPUT_WORDS
+        words[kernels.I_FEED_AT], words[kernels.I_RECORD] = plan.offsets[self.feed], self._record
+        words[kernels.I_STATE], words[kernels.I_JOIN_STATE] = self.state_at, self.join_state_at
+        words[kernels.I_NETS], words[kernels.I_LOOKS_UP] = self._nets, self.looks_up
+        words[kernels.I_KEY_COUNT], words[kernels.I_KEYS_AT] = len(self._key_columns), plan.add(self._key_columns)
+        words[kernels.I_ALIAS_COUNT], words[kernels.I_ALIASES_AT] = len(self._counters) // 2, plan.add(self._counters)
+        words[kernels.I_SUMMED], words[kernels.I_DROPS_NULLS] = self._summed_only, self._drops_nulls
+        return words
 
 
-class Joining:
-    """What a call needs to know of a join ``stage``, number ``number``, and what it leaves of it; ``stored``: what that
-    stores.
+class JoinOperator:
+    """Join ``stage``, which has number ``number``. ``inputs``: the deltas of its stored relations.
 
-    ``rows``: the block of the rows in its buffer, and ``made``: that of the rows of the stage, unless it ``delivers``
-    them. ``headed``: the operator behind it makes these. ``nets``: its rows are netted before they are delivered.
-    ``at``: its first word in the state.
+    - ``rows``: the block of the rows in its buffer.
+    - ``output``: the block of the rows of the stage, unless it ``delivers`` them.
+    - ``delivers``: True if its rows are the output of the call.
+    - ``has_feed``: True if the next operator is a feed that makes the output.
+    - ``nets``: True if the rows are netted before they are delivered.
     """
 
-    kind = kernels.CORE
-    registers = 0
-    room = 0  # words of the memory that a batch takes, besides those of its blocks
+    kind = pipeline.JOIN
+    register_words = 0
+    batch_words = 0  # words of the memory that a batch takes, besides those of its blocks
 
     def __init__(
-        self, stage: Join, number: int, stored: Sequence[Take], rows: Block, part: Part, delivers: bool
+        self, stage: Join, number: int, inputs: Sequence[JoinInputOperator], rows: Block, part: Part, delivers: bool
     ) -> None:
         self.stage = stage
         (self._core,) = stage.cores
-        self.stored, self.number, self.part, self.rows, self.made = stored, number, part, rows, rows
+        self.inputs, self.number, self.part, self.rows, self.output = inputs, number, part, rows, rows
         self.root = rows.root
-        self.delivers, self.headed = delivers, False
+        self.delivers, self.has_feed = delivers, False
         self._propagation = self._core.propagation
-        self._places, self._reads = self._core.head.places, self._core.head.reads
+        self._output_columns, self._columns = self._core.head.places, self._core.head.reads
         self._bag = not stage.stage.plan.consolidated
-        self.nets = self._bag and self._places is not None
-        self._forms = forms_of(stage)
+        self.nets = self._bag and self._output_columns is not None
+        self._forms = _forms_of(stage)
         payload = self._core.state.compiled.payload
-        self._words_of_rows = 0 if payload is None else payload.result.words
+        self._weight_words = 0 if payload is None else payload.result.words
         nodes = [stored.stored.aliases[0].node for stored in stage.stored]
         self._turns = {sign: list(self._propagation.turns(nodes, sign)) for sign in (-1, 1)}
-        self.at = 0
-        self._out: np.ndarray | None = None
+        self.state_at = 0
+        self._buffer: np.ndarray | None = None
 
     @property
     def state_words(self) -> int:
         """Returns how many words of the state it takes."""
-        return int(tree.TREE + tree.TAKEN * len(self.stored))
+        return int(kernels.JOIN_STATE_WORDS + kernels.JOIN_INPUT_STATE_WORDS * len(self.inputs))
 
-    def place(self, at: int) -> None:
-        """Says where in the state its words are."""
-        self.at = at
-        for number, take in enumerate(self.stored):
-            take.at, take.tree = at + tree.TREE + tree.TAKEN * number, at
+    def place(self, state_at: int) -> None:
+        """Sets where its words in the state are."""
+        self.state_at = state_at
+        for number, join_input in enumerate(self.inputs):
+            first = state_at + kernels.JOIN_STATE_WORDS
+            join_input.state_at = first + kernels.JOIN_INPUT_STATE_WORDS * number
+            join_input.join_state_at = state_at
 
-    def most(self, wanted: Wanted) -> int:
-        """Returns how many rows of a batch, at most, the call takes with the core as it is, for what is ``wanted``."""
+    def max_rows(self, wanted: Wanted) -> int:
+        """Returns how many rows of a batch, at most, the call can apply in the current state of the core."""
         wanted = wanted if self.delivers else ALL
         live = wanted.deltas and not wanted.factorized and self._core.state.header[A.H_LIVE_ON]
         raw = self._bag and wanted.consolidate is False and self.delivers
         return self._propagation.loads - 1 if live and not raw else 0
 
     @property
-    def scratch(self) -> int:
+    def scratch_words(self) -> int:
         """Returns how many words of scratch are needed."""
         if not self.delivers:
             return 0
         return self._propagation.buffers.out.shape[1] * (
-            1 if self._places is None or not self.nets else 3 + len(self._places)
+            1 if self._output_columns is None or not self.nets else 3 + len(self._output_columns)
         )
 
     @property
     def width(self) -> int:
-        """Returns how many columns the rows have that are delivered."""
-        return 0 if self._places is None else len(self._places)
+        """Returns how many columns the delivered rows have."""
+        return 0 if self._output_columns is None else len(self._output_columns)
 
     @property
-    def each(self) -> int:
-        """Returns how many words of the memory of a run a row takes that a stage reads."""
-        return 0 if self.delivers else len(self._reads) + self.rows.weighs
+    def words_per_tuple(self) -> int:
+        """Returns how many words of the memory a row takes that a stage reads."""
+        return 0 if self.delivers else len(self._columns) + self.rows.weight_words
 
     @property
-    def fixed(self) -> int:
-        """Returns how many more words of the memory of a run are needed, if a stage reads the rows."""
-        return 0 if self.delivers else 2 * len(self._reads)
+    def fixed_words(self) -> int:
+        """Returns how many more words of the memory are needed if a stage reads the rows."""
+        return 0 if self.delivers else 2 * len(self._columns)
 
-    def begin(self, rows: list[int], words: memoryview) -> int:
-        """Makes the core ready for a batch, of which nothing of its state changes, and in which roots have so many
-        ``rows``; ``words``: the state. Returns how many rows may be netted."""
-        at, found = self.at, self._propagation
-        found.make_ready()
-        out = found.buffers.out
-        room = out.shape[1]
-        if out is not self._out:  # the words of a run keep them from batch to batch
-            words[at + tree.T_ROOM] = room
-            for word, array in (*self._arrays.items(), (tree.T_OUT, out)):
-                words[at + word], words[at + word + 1] = address_of(array)
-            self._out = out  # last: an exception may be raised before any line
+    def prepare(self, rows: list[int], state: memoryview) -> int:
+        """Prepares the core for a batch whose roots have these numbers of ``rows``, and writes the state.
+
+        Sets the maximum number of rows of its own root. Changes nothing in the core. Returns how many rows may be
+        netted.
+        """
+        start, propagation = self.state_at, self._propagation
+        propagation.make_ready()
+        buffer = propagation.buffers.out
+        buffer_rows = buffer.shape[1]
+        if buffer is not self._buffer:  # the state keeps them from batch to batch
+            state[start + kernels.JS_BUFFER_ROWS] = buffer_rows
+            for word, array in (*self._arrays.items(), (kernels.JS_BUFFER, buffer)):
+                state[start + word], state[start + word + 1] = address_of(array)
+            self._buffer = buffer  # last: an interrupt may raise before any line
         if self.delivers:
-            return room if self.nets else 0
-        most = sum([rows[root] for root in self._roots])
-        rows[self.rows.root] = words[at + tree.T_MOST] = min(room, max(_LEAST_ROWS, 4 * most))
+            return buffer_rows if self.nets else 0
+        changes = sum([rows[root] for root in self._roots])
+        rows[self.rows.root] = state[start + kernels.JS_MAX_ROWS] = min(buffer_rows, max(_MIN_ROWS, 4 * changes))
         return 0
 
     @cached_property
     def _roots(self) -> Sequence[int]:
-        return sorted({take.root for take in self.stored})
+        return sorted({one.root for one in self.inputs})
 
     @property
     def _arrays(self) -> Mapping[int, np.ndarray]:
         state = self._core.state
-        return {tree.T_ARENA: state.arena, tree.T_PLAN: state.plan_array, tree.T_SCRATCH: self._propagation.scratch}
+        scratch = self._propagation.scratch
+        return {kernels.JS_ARENA: state.arena, kernels.JS_PLAN: state.plan_array, kernels.JS_SCRATCH: scratch}
 
-    def words(self, plan: Plan) -> Sequence[int]:
-        """Returns its words in a plan, to which it adds what they point to."""
-        found = [0] * tree.CORE
-        found[tree.J_STATE], found[tree.J_WORDS] = self.at, self._words_of_rows
-        found[tree.J_TURNS] = plan.add([*self._turns[-1], *self._turns[1]])
-        found[tree.J_TAKES] = len(self.stored)
-        found[tree.J_TAKE0] = plan.add([plan.places[take] for take in self.stored])
+    def plan_words(self, plan: Plan) -> Sequence[int]:
+        """Returns its words in a plan. Adds to the plan what they point to."""
+        words = [0] * kernels.JOIN_WORDS
+        words[kernels.J_STATE], words[kernels.J_WEIGHT_WORDS] = self.state_at, self._weight_words
+        words[kernels.J_TURNS_AT] = plan.add([*self._turns[-1], *self._turns[1]])
+        words[kernels.J_INPUT_COUNT] = len(self.inputs)
+        words[kernels.J_INPUTS_AT] = plan.add([plan.offsets[one] for one in self.inputs])
         visits = list(self._visits(plan))
-        found[tree.J_PADS], found[tree.J_PAD0] = len(visits), plan.add([word for visit in visits for word in visit])
+        words[kernels.J_VISIT_COUNT] = len(visits)
+        words[kernels.J_VISITS_AT] = plan.add([word for visit in visits for word in visit])
         if not self.delivers:
-            reads = [word for read, form in zip(self._reads, self._forms, strict=True) for word in (*read, form)]
-            found[tree.J_READ], found[tree.J_READS] = len(self._reads), plan.add(reads)
-            found[tree.J_MADE], found[tree.J_SHOWN] = self.rows.number, self.made.number
-            found[tree.J_HEADED] = self.headed
-            return found
-        found[tree.J_DELIVERS] = 1
-        if self._places is not None and self.nets:
-            found[tree.J_NETS], found[tree.J_WIDTH] = 1, len(self._places)
-            found[tree.J_PLACES] = plan.add(self._places)
-        return found
+            columns = zip(self._columns, self._forms, strict=True)
+            words[kernels.J_COLUMN_COUNT] = len(self._columns)
+            words[kernels.J_COLUMNS_AT] = plan.add([word for read, form in columns for word in (*read, form)])
+            words[kernels.J_BLOCK], words[kernels.J_STAGE_BLOCK] = self.rows.number, self.output.number
+            words[kernels.J_HAS_FEED] = self.has_feed
+            return words
+        words[kernels.J_DELIVERS] = 1
+        if self._output_columns is not None and self.nets:
+            words[kernels.J_NETS], words[kernels.J_OUTPUT_WIDTH] = 1, len(self._output_columns)
+            words[kernels.J_OUTPUT_AT] = plan.add(self._output_columns)
+        return words
 
     def _visits(self, plan: Plan) -> Iterator[tuple[int, ...]]:
         """Yields the words of the visits to groups that may be padded."""
-        found = self._propagation.paddings
-        for take, stored in zip(self.stored, self.stage.stored, strict=True):
-            place, aliases = plan.places[take], stored.stored.aliases
-            yield from ((-1, place, 1, node, at) for _, node, at in found.before(aliases))
-            yield from ((1, place, sign, node, at) for sign, node, at in found.after(aliases))
+        paddings = self._propagation.paddings
+        for join_input, stored in zip(self.inputs, self.stage.stored, strict=True):
+            input_at, aliases = plan.offsets[join_input], stored.stored.aliases
+            yield from ((-1, input_at, 1, node, lookup) for _, node, lookup in paddings.before(aliases))
+            yield from ((1, input_at, sign, node, lookup) for sign, node, lookup in paddings.after(aliases))
 
-    def hand_over(self, memory: np.ndarray, words: Sequence[int], asked: int) -> None:
-        """Has the core go on where the call has stopped."""
-        at = self.at
-        left = (words[at + tree.T_SIGN], words[at + tree.T_TURN]) if asked == kernels.LEFT else None
-        number, found = 0, Entered(words[at + tree.T_MINUS])
-        if left == (publish.PUBLISHING, 0):
-            found.left, found.status = left, words[at + tree.T_STATUS]
-        elif left is not None and left[1] == len(self.stored):
-            found.left, found.status = (left[0], PADDING), words[at + tree.T_STATUS]
-        for place, take in enumerate(self.stored):
-            here = take.at
-            if not words[kernels.R_SOURCE0 + of.READ * take.feed.block + of.R_EVENTS]:
-                continue  # there is no change of it
-            n, gone = words[here + tree.K_EVENTS], words[here + tree.K_GONE]
-            for sign, count in ((-1, gone), (1, n - gone)):
-                turn = sign, self._turns[sign].index(place)
-                found.done[sign].append(count if left is None or turn < left else 0)
-                if turn == left:
-                    found.left, found.status = (sign, number), words[at + tree.T_STATUS]
-            absent = memory[words[here + tree.K_ABSENT] :][:gone].copy()
-            if absent.any() or found.left == (-1, number):
-                found.missing[number] = absent
+    def hand_over(self, memory: np.ndarray, state: Sequence[int], status: int) -> None:
+        """Lets the core continue where the call has stopped with ``status``."""
+        start = self.state_at
+        stopped = None
+        if status == kernels.JOIN_STOPPED:
+            stopped = state[start + kernels.JS_SIGN], state[start + kernels.JS_TURN]
+        number, entered = 0, Entered(state[start + kernels.JS_DELETED_ROWS])
+        if stopped == (publish.PUBLISHING, 0):
+            entered.left, entered.status = stopped, state[start + kernels.JS_STATUS]
+        elif stopped is not None and stopped[1] == len(self.inputs):
+            entered.left, entered.status = (stopped[0], PADDING), state[start + kernels.JS_STATUS]
+        for position, join_input in enumerate(self.inputs):
+            delta = join_input.state_at
+            if not state[pipeline.R_BLOCKS + BLOCK_WORDS * join_input.feed.input + B_TUPLES]:
+                continue  # the relation has no changes
+            tuples, deletes = state[delta + kernels.IS_TUPLES], state[delta + kernels.IS_DELETED]
+            for sign, count in ((-1, deletes), (1, tuples - deletes)):
+                turn = sign, self._turns[sign].index(position)
+                entered.done[sign].append(count if stopped is None or turn < stopped else 0)
+                if turn == stopped:
+                    entered.left, entered.status = (sign, number), state[start + kernels.JS_STATUS]
+            missing = memory[state[delta + kernels.IS_MISSING] :][:deletes].copy()
+            if missing.any() or entered.left == (-1, number):
+                entered.missing[number] = missing
             number += 1
-        self._propagation.enter(found)
+        self._propagation.enter(entered)
 
 
-def forms_of(stage: Join) -> list[int]:
-    """Returns the forms of the columns that a call takes of the buffer of a join."""
+def _forms_of(stage: Join) -> list[int]:
+    """Returns the forms of the columns that a call reads from the buffer of a join."""
     plan, head = stage.cores[0].state.plan, stage.cores[0].head
     types = [column.type for column in stage.columns]
     if head.fed is not None:

@@ -1,7 +1,7 @@
-"""The engine of a program whose batch is one native call, as far as its stages have a native form.
+"""The engine of a program, part of which runs in one native call per batch.
 
-changes -> not scanned yet -> the call (``crown.programs.pipelines.pipeline``) -> deltas
-                                 -> nets of its stages -> the other stages (``crown.programs.runtime``) -> deltas
+batch -> record batches, not scanned -> the call (``Pipeline``) -> deltas
+                                          -> nets of its stages -> the other stages (``ProgramRuntime``) -> deltas
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from crown.ingest.batch import PreparedBatch
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.pipelines.made import pipeline_of
+from crown.programs.pipelines.builder import build_pipeline
 from crown.programs.pipelines.pipeline import Pipeline
 from crown.programs.runtime import ProgramRuntime
 from crown.programs.wanted import ALL, Wanted
@@ -23,35 +23,41 @@ from crown.store.zset import Zset
 
 
 class NativeRuntime(ProgramRuntime):
-    """Runs the stages of a program. Arguments as for ``ProgramRuntime``.
+    """Runs the stages of a program. For the arguments see ``ProgramRuntime``.
 
-    ``pipeline``: what runs stages in one native call; None if it would run none. ``segments`` says how each part of the
+    ``pipeline``: runs stages in one native call; None if no stage can be part of it. ``segments``: how each part of the
     stages runs, and why.
     """
 
     pipeline: Pipeline | None
     segments: tuple[str, ...]
 
-    def _find_pipeline(self, records: Records | None, results: Iterable[int] = ()) -> None:
-        """Finds what runs the batches in one call. ``records`` makes the deltas of the last stage. If it is None,
-        deltas are made of the nets of the stages ``results``."""
-        self.pipeline, self.segments = pipeline_of(self, self._preparer, records, results)
+    def _build_pipeline(self, records: Records | None, results: Iterable[int] = ()) -> None:
+        """Builds the pipeline, if a part of the stages has a native form.
+
+        ``records`` makes the deltas of the last stage. If it is None, deltas are made of the nets of the stages
+        ``results``.
+        """
+        self.pipeline, self.segments = build_pipeline(self, self._preparer, records, results)
         if self.pipeline is not None:
-            self._left = self.pipeline.left
-            self._gathering.sort(key=lambda one: one[0] in self._left)
+            self._excluded = self.pipeline.excluded
+            self._gathering.sort(key=lambda one: one[0] in self._excluded)
 
     def prepare_at_once(
         self, changes: Mapping[str, Any], strict: bool, wanted: Wanted, known: PreparedBatch | None = None
     ) -> PreparedBatch:
-        """Does what ``prepare`` does for a batch that is applied next, by ``apply``: it may be scanned only then."""
+        """Prepares a batch that ``apply`` applies next. Record batches may be left for the call to scan.
+
+        For the arguments see ``prepare``.
+        """
         pipeline = self.pipeline
-        if strict and pipeline is not None and (most := pipeline.most(wanted)):
+        if strict and pipeline is not None and (max_rows := pipeline.max_rows(wanted)):
             self.ready()
             if self._interns and self.memory.dictionary.overgrown:
                 self._sweep()
-            found = self._preparer.unscanned(changes)
-            if found is not None and found.rows <= most:
-                return found
+            batch = self._preparer.unscanned(changes)
+            if batch is not None and batch.rows <= max_rows:
+                return batch
         return self.prepare(changes, strict, known)
 
     @override
@@ -65,28 +71,28 @@ class NativeRuntime(ProgramRuntime):
         self.ready()
         if pipeline is None or not unscanned:
             return self._drawn(prepared, wanted, closing)
-        asked, rest = kernels.BAD, None
+        status, rest = kernels.NOT_SCANNED, None
         pipeline.open(unscanned)
         self._open()
         self._torn = self._in_call = True
         try:
-            asked = pipeline.run(wanted, unscanned)
-            if asked == kernels.BAD:
+            status = pipeline.run(wanted, unscanned)
+            if status == kernels.NOT_SCANNED:
                 self._torn = False
                 self._end(changed=False)
             else:
-                pipeline.note(prepared)
-                if asked in kernels.ALL_DONE:
+                pipeline.note_counts(prepared)
+                if status in kernels.ALL_DONE:
                     return self._delivered_at_once(pipeline, prepared, wanted, closing)
-                if asked == kernels.SPLIT:
+                if status == kernels.STAGES_FOLLOW:
                     self._torn = False
-                rest = pipeline.handed_over(prepared, asked)
+                rest = pipeline.hand_over(prepared, status)
         except BaseException as error:
             given, nets = prepared, dict[str | int, Zset]()
-            if asked in (*kernels.ALL_DONE, kernels.SPLIT):
+            if status in (*kernels.ALL_DONE, kernels.STAGES_FOLLOW):
                 given = replace(given, nets=pipeline.nets())
                 nets.update(self._unchanged)
-                nets.update(one for one in enumerate(self._nothing_of) if one[0] not in self._left)
+                nets.update(one for one in enumerate(self._nothing_of) if one[0] not in self._excluded)
                 nets.update(given.nets)
             self._roll_back(given, nets, error)
             raise
@@ -95,19 +101,19 @@ class NativeRuntime(ProgramRuntime):
             pipeline.close()
         if rest is not None:
             return self._drawn(rest, wanted, closing)
-        given = self.prepare({one.name: one.given for one in unscanned})  # which says what is wrong with it
+        given = self.prepare({one.name: one.given for one in unscanned})  # raises if the batch is invalid
         return self._drawn(given, wanted, closing)
 
     def _delivered_at_once(
         self, pipeline: Pipeline, given: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None] | None
     ) -> list[Any]:
-        """Returns what is delivered of a batch that a pipeline has done, and lets it stand."""
+        """Commits a batch that the call has finished. Returns its deltas."""
         self.base_tables.record_complete()
         if pipeline.linear:
-            pipeline.tally(self.tallies)
+            pipeline.update_row_counts(self.tallies)
         self._torn = False
-        found = pipeline.delivered() if wanted.deltas else []
+        deltas = pipeline.deltas() if wanted.deltas else []
         if closing is not None:
-            closing(found)
+            closing(deltas)
         self._stand(given)
-        return found
+        return deltas

@@ -1,10 +1,35 @@
-"""Programs whose batch is one native call: relations, and operators that read them, and each other.
+"""Runs the batches of a program in one native call (``crown.programs.kernels.pipeline.run``).
 
-    sources -> feeds -> base tables -> join cores, groups, counts, feeds, nets, unions -> message
+    sources -> operators that read only relations -> gate -> the other operators -> message
 
-The call is ``crown.programs.kernels.pipeline.run``. It takes record batches that are what their relations are declared
-as; any other batch goes the way of other programs, and so does the rest of a batch for which the call comes back early.
-Stages without a native form, and those that read them, are applied after the call. They get the nets of the others.
+The call takes record batches of the declared types. All other batches, and the rest of a batch for which the call
+stops early, are applied step by step by ``crown.programs.runtime``. Stages without a native form, and the stages that
+read them, are applied after the call; they read the nets of the stages in it.
+
+All operators have these attributes:
+
+    kind               the kind of the operator in the plan
+    root               the number of the root of its block (``Block``)
+    register_words     words that its expressions need for their registers
+    fixed_words        words of the memory that it takes in each batch
+    words_per_tuple    words of the memory that it takes for each tuple of its root
+    plan_words         returns its words in the plan
+
+Operators that are roots of blocks also have:
+
+    prepare            prepares a batch, and sets the maximum number of rows of the root
+    batch_words        words of the memory that the prepared batch takes, besides those above
+
+Operators with state also have:
+
+    stage, number      the stage, and its number in the program
+    part               the part of the memory with its arena
+    output             the block of the rows of the stage
+    scratch_words      words of scratch
+    state_words        words of the state
+    place              sets where in the state these begin, ``state_at``
+    max_rows           returns how many rows of a batch the call can apply
+    hand_over          lets the stage continue where the call has stopped
 """
 
 from __future__ import annotations
@@ -21,13 +46,22 @@ from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import Unscanned
 from crown.ingest.kernels.scan import EXPORTED
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.kernels import sources as of
+from crown.programs.kernels import sources as source_kernels
+from crown.programs.kernels.blocks import (
+    B_COPIES_BEFORE,
+    B_GIVEN_ROWS,
+    B_OTHER_CELLS,
+    B_READ_ROWS,
+    B_TUPLES,
+    B_WEIGHT_SUM,
+    BLOCK_WORDS,
+)
 from crown.programs.pipelines.blocks import Blocks
-from crown.programs.pipelines.counts import Counting
-from crown.programs.pipelines.feeds import BlockFeed, BlockNet, BlockUnion
-from crown.programs.pipelines.groups import Grouping
-from crown.programs.pipelines.joins import Joining, Take
+from crown.programs.pipelines.feeds import FeedOperator, NetOperator, UnionOperator
+from crown.programs.pipelines.groups import GroupsOperator
+from crown.programs.pipelines.joins import JoinInputOperator, JoinOperator
 from crown.programs.pipelines.plan import Plan
+from crown.programs.pipelines.pointwise import PointwiseOperator
 from crown.programs.pipelines.sources import Source
 from crown.programs.tallies import Tallies
 from crown.programs.wanted import Wanted
@@ -38,279 +72,303 @@ from crown.store.zset import SECRET, Zset
 from plans.expressions.expr import Expr
 from plans.schema import Column
 
-_KEPT = 1 << 18  # words of memory that stay from batch to batch
-_SMALL = 64  # rows of a message for which there is room before they are counted
-_UNKNOWN = 3  # batches most of whose texts are new until steps take over, which test texts before they store them
-_PAUSE = 100  # batches
-_NOTHING = np.empty(0, np.int64)
+_KEPT_WORDS = 1 << 18  # words of memory that stay from batch to batch
+_SMALL_MESSAGE_ROWS = 64  # there is room for a message of so many rows before they are counted
+# After so many batches with mostly new texts, the next batches take steps, which test texts before they store them.
+_MAX_UNKNOWN_BATCHES = 3
+_PAUSED_BATCHES = 100
+_NO_WORDS = np.empty(0, np.int64)
 
-Stateful = Joining | Grouping | Counting
-Operator = BlockFeed | BlockNet | BlockUnion | Take | Stateful
+Stateful = JoinOperator | GroupsOperator | PointwiseOperator
+Operator = FeedOperator | NetOperator | UnionOperator | JoinInputOperator | Stateful
 
 
 class Pipeline:
-    """Runs the batches of a program: its ``sources``, the operators that read these alone (``first``), and the others
-    (``later``), each behind those that it reads.
+    """Runs the batches of a program.
 
-    ``blocks``: those of relations and stages. ``base``: the part of the base tables. ``records`` makes the messages,
-    None if the rows of a join are left to others. ``shown``: the number of the block whose rows are delivered, and what
-    it is without one (see ``kernels.P_SHOWN``); they have ``width`` columns. ``left``: the stages that are applied
-    after the call. ``columns``: those of each stage. ``read``: the stages whose rows are read after the call.
-    ``linear``: the blocks of the linear stages, by their numbers.
+    - ``sources``: its relations.
+    - ``before_gate``: the operators that read only relations. ``after_gate``: the others. Each follows those that it
+      reads.
+    - ``blocks``: the blocks of relations and stages.
+    - ``base``: the part of the memory with the base tables.
+    - ``records``: makes the messages; None if the call has no output.
+    - ``output``: the value of ``kernels.P_OUTPUT``; the output has ``output_width`` columns.
+    - ``excluded``: the numbers of the stages that are applied after the call.
+    - ``columns``: the columns of each stage.
+    - ``read_stages``: the stages whose rows are read after the call.
+    - ``linear``: the blocks of the linear stages, by number.
     """
 
     def __init__(
         self,
         sources: Sequence[Source],
-        first: Sequence[Operator],
-        later: Sequence[Operator],
+        before_gate: Sequence[Operator],
+        after_gate: Sequence[Operator],
         blocks: Blocks,
         base: Part,
         records: Records | None,
-        shown: int,
-        width: int,
-        left: frozenset[int],
+        output: int,
+        output_width: int,
+        excluded: frozenset[int],
         columns: Sequence[Sequence[Column]],
-        read: Container[str | int],
+        read_stages: Container[str | int],
     ) -> None:
-        self.sources, self.left = sources, left
-        self._made = {number: block for number, block in blocks.of.items() if isinstance(number, int)}
-        self._columns, self._read = columns, read
-        self._first, self._operators = len(first), [*first, *later]
-        self._stages = [one for one in later if isinstance(one, Stateful)]
-        stateful = {one.number for one in self._stages}
-        self.linear = {number: block for number, block in self._made.items() if number not in stateful}
-        self._rooted = [one for one in later if isinstance(one, BlockUnion | Stateful)]  # each makes a root
+        self.sources, self.excluded = sources, excluded
+        self._stage_blocks = {number: block for number, block in blocks.by_source.items() if isinstance(number, int)}
+        self._columns, self._read_stages = columns, read_stages
+        self._before_gate, self._operators = len(before_gate), [*before_gate, *after_gate]
+        self._stateful = [one for one in after_gate if isinstance(one, Stateful)]
+        stateful = {one.number for one in self._stateful}
+        self.linear = {number: block for number, block in self._stage_blocks.items() if number not in stateful}
+        self._roots = [
+            one for one in after_gate if isinstance(one, UnionOperator | Stateful)
+        ]  # each is the root of a block
         self._base, self._records = base, records
-        self._shown, self._width = shown, width
-        self._place = {source.name: number for number, source in enumerate(sources)}
-        self._codes = any(source.coded for source in sources)
-        gated = any(source.counted for source in sources)
-        *before, self._part = [base, *(one.part for one in self._stages)]  # the last one takes memory last
-        self._before = before if gated else before[1:]
-        self._each = [*(source.each for source in sources), *[0] * (blocks.roots - len(sources))]
-        self._fixed = sum(source.fixed for source in sources)
+        self._output, self._output_width = output, output_width
+        self._numbers = {source.name: number for number, source in enumerate(sources)}
+        self._has_texts = any(source.text_columns for source in sources)
+        has_gate = any(source.is_counted for source in sources)
+        *earlier_parts, self._last_part = [base, *(one.part for one in self._stateful)]  # the last part grows last
+        self._earlier_parts = earlier_parts if has_gate else earlier_parts[1:]
+        self._words_per_row = [source.words_per_row for source in sources] + [0] * (blocks.root_count - len(sources))
+        self._fixed_words = sum(source.fixed_words for source in sources)
         for one in self._operators:
-            self._each[one.root] += one.each
-            self._fixed += one.fixed
-        at = kernels.R_SOURCE0 + of.READ * blocks.count
-        for stage in self._stages:
-            stage.place(at)
-            at += stage.state_words
-        self._plan, self._texts, self._scratch = _NOTHING, np.empty(0, np.uint8), 0
+            self._words_per_row[one.root] += one.words_per_tuple
+            self._fixed_words += one.fixed_words
+        state_words = kernels.R_BLOCKS + BLOCK_WORDS * blocks.count
+        for stage in self._stateful:
+            stage.place(state_words)
+            state_words += stage.state_words
+        self._plan, self._texts, self._scratch_words = _NO_WORDS, np.empty(0, np.uint8), 0
         self._exported = np.zeros(EXPORTED * len(sources), np.int64)
         self._address = self._exported.ctypes.data
-        self._state = np.zeros(at, np.int64)
-        self._words = numbers(self._state)
-        self._memory, self._octets, self._slots = _NOTHING, _NOTHING.view(np.uint8), np.empty(0, np.int32)
+        self._state_array = np.zeros(state_words, np.int64)
+        self._state = numbers(self._state_array)
+        self._memory, self._memory_bytes, self._slots = _NO_WORDS, _NO_WORDS.view(np.uint8), np.empty(0, np.int32)
         self._message = _NO_MESSAGE
-        self._small = 0
-        self._lookups = dict[int, Expr]()  # by words of the memory, which has their addresses in a run
-        self._unknown = self._pause = 0
+        self._small_message_words = 0
+        self._lookups = dict[int, Expr]()  # by the word of the memory that receives the address of the table
+        self._unknown_batches = self._paused_batches = 0
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
 
-    def most(self, wanted: Wanted) -> int:
-        """Returns how many rows of a batch, at most, the call takes with the stages as they are, for what is
-        ``wanted``."""
-        if self._pause:
-            self._pause -= 1
+    def max_rows(self, wanted: Wanted) -> int:
+        """Returns how many rows of a batch, at most, the call can apply in the current state of the stages."""
+        if self._paused_batches:
+            self._paused_batches -= 1
             return 0
-        found = maxsize
-        for stage in self._stages:
-            found = min(found, stage.most(wanted))
-        return found
+        rows = maxsize
+        for stage in self._stateful:
+            rows = min(rows, stage.max_rows(wanted))
+        return rows
 
-    def open(self, given: Sequence[Unscanned]) -> None:
-        """Makes room for a batch, and exports it. Nothing of the state changes."""
-        each = self._each
-        rows = [0] * len(each)
-        for one in given:
-            number = self._place[one.name]
-            rows[number] = one.batch.num_rows
-            if one.scan is not self.sources[number].scan:
-                self.sources[number].scan = one.scan
-                self._plan = _NOTHING
+    def open(self, batches: Sequence[Unscanned]) -> None:
+        """Makes room for a batch, and exports its record batches. Changes no state of the program."""
+        words_per_row = self._words_per_row
+        rows = [0] * len(words_per_row)
+        for batch in batches:
+            number = self._numbers[batch.name]
+            rows[number] = batch.batch.num_rows
+            if batch.scan is not self.sources[number].scan:
+                self.sources[number].scan = batch.scan
+                self._plan = _NO_WORDS
         if not len(self._plan):
-            self._planned()
-        most, words = 0, self._fixed + self._scratch
-        for rooted in self._rooted:
-            most = max(most, rooted.begin(rows, self._words))
-            words += rooted.room
+            self._write_plan()
+        netted_rows, words = 0, self._fixed_words + self._scratch_words
+        for root in self._roots:
+            netted_rows = max(netted_rows, root.prepare(rows, self._state))
+            words += root.batch_words
         for number, n in enumerate(rows):
-            words += each[number] * n
-        most = max(most, *rows)
+            words += words_per_row[number] * n
+        netted_rows = max(netted_rows, *rows)
         if len(self._memory) < words:
             self._memory = np.empty(words, np.int64)
-            self._octets = self._memory.view(np.uint8)
-        slots = 4 * most + 8
+            self._memory_bytes = self._memory.view(np.uint8)
+        slots = 4 * netted_rows + 8
         if len(self._slots) < slots:
             self._slots = np.empty(slots, np.int32)
-        self._message = _message(self._small)
-        for one in given:
-            one.batch._export_to_c(self._address + 8 * EXPORTED * self._place[one.name])
+        self._message = _message(self._small_message_words)
+        for batch in batches:
+            batch.batch._export_to_c(self._address + 8 * EXPORTED * self._numbers[batch.name])
 
-    def run(self, wanted: Wanted, given: Sequence[Unscanned]) -> int:
-        """Applies the batch; returns ``DONE``, or where it stopped. Raises UnusableStateError if an arena is full.
+    def run(self, wanted: Wanted, batches: Sequence[Unscanned]) -> int:
+        """Applies the batch. Returns ``DONE``, or why the call stopped. Raises UnusableStateError if an arena is full.
 
-        A batch that has changed nothing yet is applied again when all of its texts are known.
+        If the call stops for unknown texts before the gate, nothing has changed yet: the texts are looked up, and the
+        batch is applied again.
         """
         budget, dictionary = self._base.budget, self._base.dictionary
         while True:
             if not budget.whole.fixed:
-                for part in self._before:
+                for part in self._earlier_parts:
                     budget.allow(part.number)
-                if self._codes:
+                if self._has_texts:
                     budget.allow(0)
-            if not self._codes:
-                return self._called(self._address, wanted.deltas)
+            if not self._has_texts:
+                return self._call(self._address, wanted.deltas)
             with dictionary.lock:
-                asked = self._called(self._address, wanted.deltas)
-                if asked != kernels.ASKED:
-                    return asked
-                later = self._words[kernels.R_STEP] >= self._first
+                status = self._call(self._address, wanted.deltas)
+                if status != kernels.UNKNOWN_TEXT:
+                    return status
+                gate_passed = self._state[kernels.R_OPERATOR] >= self._before_gate
                 try:
-                    new = dictionary.learn()
-                except Exception:  # the steps raise it, where the batch can be taken back
-                    return asked if later else kernels.BAD
-            if later:
-                return asked
-            if self._words[kernels.R_STEP] < 0 and 2 * new > sum(one.batch.num_rows for one in given):
-                self._unknown += 1
-                if self._unknown >= _UNKNOWN:
-                    self._pause = _PAUSE
-            self.open(given)
+                    new_texts = dictionary.learn()
+                except Exception:  # the steps raise it again, and can undo the batch
+                    return status if gate_passed else kernels.NOT_SCANNED
+            if gate_passed:
+                return status
+            if self._state[kernels.R_OPERATOR] < 0 and 2 * new_texts > sum(one.batch.num_rows for one in batches):
+                self._unknown_batches += 1
+                if self._unknown_batches >= _MAX_UNKNOWN_BATCHES:
+                    self._paused_batches = _PAUSED_BATCHES
+            self.open(batches)
 
-    def _called(self, address: int, wanted: bool) -> int:
-        """Calls the kernel, ``address`` 0 for the message alone. Raises UnusableStateError."""
-        found = 0
+    def _call(self, address: int, wanted: bool) -> int:
+        """Calls the kernel. ``address``: that of the exported batches, or 0 to write only the message.
+
+        Raises UnusableStateError if an arena is full.
+        """
+        status = 0
 
         def work() -> bool:
-            nonlocal found
+            nonlocal status
             dictionary, octets = self._base.dictionary.memory
             for place, expr in self._lookups.items():
                 self._memory[place] = self._base.dictionary.lookup(expr).address
-            found = kernels.run(
+            status = kernels.run(
                 address, wanted, self._plan, self._texts, dictionary, octets, self._base.arena, self._memory,
-                self._octets, self._state, self._slots, *self._message,
+                self._memory_bytes, self._state_array, self._slots, *self._message,
             )  # fmt: skip
             return True
 
-        self._part.run_until_done(work)
-        return int(found)
+        self._last_part.run_until_done(work)
+        return int(status)
 
-    def _planned(self) -> None:
-        """Writes the plan of runs whose batches are scanned as the sources say."""
+    def _write_plan(self) -> None:
+        """Writes the plan for the current scans of the sources."""
         plan = Plan()
         head = plan.head
-        native = None if self._records is None else self._records.native()
-        template, columns, row = native or (_NOTHING, _NOTHING, 0)
-        head[kernels.P_TEMPLATE], head[kernels.P_COLUMNS] = plan.add(template), plan.add(columns)
-        head[kernels.P_HEAD], head[kernels.P_LAST], head[kernels.P_ROW] = len(template), len(columns), row
-        head[kernels.P_WIDTH], head[kernels.P_SHOWN] = self._width, self._shown
-        keyed = [one.keys for one in self._stages if isinstance(one, Grouping)]
-        head[kernels.P_IDENTITY] = plan.add(np.arange(max([1, *(source.width for source in self.sources), *keyed])))
+        message = None if self._records is None else self._records.native()
+        template, columns, row = message or (_NO_WORDS, _NO_WORDS, 0)
+        head[kernels.P_TEMPLATE_AT], head[kernels.P_COLUMNS_AT] = plan.add(template), plan.add(columns)
+        head[kernels.P_TEMPLATE_WORDS], head[kernels.P_COLUMNS_WORDS] = len(template), len(columns)
+        head[kernels.P_ROW_WORDS] = row
+        head[kernels.P_OUTPUT_WIDTH], head[kernels.P_OUTPUT] = self._output_width, self._output
+        key_counts = [one.key_count for one in self._stateful if isinstance(one, GroupsOperator)]
+        widths = [source.width for source in self.sources]
+        head[kernels.P_IDENTITY_AT] = plan.add(np.arange(max([1, *widths, *key_counts])))
         head[kernels.P_SECRET] = SECRET
-        head[kernels.P_SOURCES] = len(self.sources)
-        head[kernels.P_SOURCE0] = plan.add([word for source in self.sources for word in source.words(plan)])
-        head[kernels.P_STEPS], head[kernels.P_FIRST] = len(self._operators), self._first
-        head[kernels.P_STEP0] = plan.add([word for one in self._operators for word in (one.kind, plan.write(one))])
-        chosen = [source.chosen for source in self.sources if source.chosen is not None]
-        scratch = max([0, *(stage.scratch for stage in self._stages)])
-        head[kernels.P_EVALUATION] = scratch
-        head[kernels.P_CODES] = scratch = (
-            scratch + SCRATCH + max([0, *(one.registers for one in [*chosen, *self._operators])])
+        head[kernels.P_SOURCE_COUNT] = len(self.sources)
+        head[kernels.P_SOURCES_AT] = plan.add([word for source in self.sources for word in source.plan_words(plan)])
+        head[kernels.P_OPERATOR_COUNT], head[kernels.P_BEFORE_GATE] = len(self._operators), self._before_gate
+        operators = [(one.kind, plan.add_part(one)) for one in self._operators]
+        head[kernels.P_OPERATORS_AT] = plan.add([word for pair in operators for word in pair])
+        conditions = [source.condition for source in self.sources if source.condition is not None]
+        words = max([0, *(stage.scratch_words for stage in self._stateful)])
+        head[kernels.P_EXPRESSIONS] = words
+        head[kernels.P_TEXT_CODES] = words = (
+            words + SCRATCH + max([0, *(one.register_words for one in [*conditions, *self._operators])])
         )
-        self._scratch = head[kernels.P_FIXED] = scratch + plan.named + (of.ENDS + of.TEXT_WORDS if self._codes else 0)
-        self._plan, self._texts = plan.written()
-        self._lookups = {head[kernels.P_CODES] + number: expr for number, expr in plan.lookups.items()}
-        self._small = len(template) + _SMALL * row + 2 * (len(columns) // 3) if len(template) else 0
+        words += plan.text_count
+        if self._has_texts:
+            words += source_kernels.TEXT_END_WORDS + source_kernels.TEXT_WORDS
+        self._scratch_words = head[kernels.P_BLOCKS] = words
+        self._plan, self._texts = plan.build()
+        self._lookups = {head[kernels.P_TEXT_CODES] + number: expr for number, expr in plan.lookups.items()}
+        small = len(template) + _SMALL_MESSAGE_ROWS * row + 2 * (len(columns) // 3)
+        self._small_message_words = small if len(template) else 0
 
-    # What a run has made
+    # Results of a call
     # ------------------------------------------------------------------------------------------------------------------
 
-    def note(self, given: PreparedBatch) -> None:
-        """Notes in a batch how many of its rows nothing reads, and how many changes the others are."""
-        filtered, counted, words = dict[str, int](), dict[str, int](), self._words
-        for one in given.unscanned:
-            at = kernels.R_SOURCE0 + of.READ * self._place[one.name]
-            counted[one.name] = words[at + of.R_EVENTS]
-            if dropped := words[at + of.R_GIVEN] - words[at + of.R_OTHERS] - words[at + of.R_ROWS]:
-                filtered[one.name] = dropped
-        given.filtered, given.counted = filtered, counted
+    def note_counts(self, batch: PreparedBatch) -> None:
+        """Notes in a batch, per relation, how many rows no stage reads, and how many changes the others are."""
+        filtered, counted, state = dict[str, int](), dict[str, int](), self._state
+        for unscanned in batch.unscanned:
+            block = kernels.R_BLOCKS + BLOCK_WORDS * self._numbers[unscanned.name]
+            counted[unscanned.name] = state[block + B_TUPLES]
+            if dropped := state[block + B_GIVEN_ROWS] - state[block + B_OTHER_CELLS] - state[block + B_READ_ROWS]:
+                filtered[unscanned.name] = dropped
+        batch.filtered, batch.counted = filtered, counted
 
     def nets(self) -> dict[str, Zset]:
-        """Returns the net of each relation of which there were rows."""
-        found = {}
+        """Returns the net of each relation that has rows in the batch."""
+        nets = {}
         for number, source in enumerate(self.sources):
-            at = kernels.R_SOURCE0 + of.READ * number
-            if self._words[at + of.R_GIVEN]:
-                found[source.name] = source.net(self._memory, self._words, at)
-        return found
+            block = kernels.R_BLOCKS + BLOCK_WORDS * number
+            if self._state[block + B_GIVEN_ROWS]:
+                nets[source.name] = source.net(self._memory, self._state, block)
+        return nets
 
-    def handed_over(self, given: PreparedBatch, asked: int) -> PreparedBatch:
-        """Returns a batch, as ``note`` leaves it, for those who go on with it: after the call, or from where it has
-        stopped."""
-        nets, step = self.nets(), self._words[kernels.R_STEP]
-        if asked == kernels.SPLIT:
-            made = {number: self._net(number, number in self._read) for number in self._made}
-            return replace(given, nets=nets, passed=True, made=made)
-        if asked == kernels.GATE or (asked == kernels.KEYS and step < self._first):
+    def hand_over(self, batch: PreparedBatch, status: int) -> PreparedBatch:
+        """Returns the batch with the results of the call, for the steps that continue it.
+
+        The steps continue after the call, or where it has stopped with ``status``. ``note_counts`` must come first.
+        """
+        nets, operator = self.nets(), self._state[kernels.R_OPERATOR]
+        if status == kernels.STAGES_FOLLOW:
+            rows = {number: self._zset(number, number in self._read_stages) for number in self._stage_blocks}
+            return replace(batch, nets=nets, passed=True, made=rows)
+        if status == kernels.STOPPED_AT_GATE or (status == kernels.NULL_KEY and operator < self._before_gate):
             gated = {
-                source.name: source.gated(self._memory, self._words, kernels.R_SOURCE0 + of.READ * number)
+                source.name: source.gated(self._memory, self._state, kernels.R_BLOCKS + BLOCK_WORDS * number)
                 for number, source in enumerate(self.sources)
-                if source.counted
+                if source.is_counted
                 and source.name in nets
-                and self._words[kernels.R_SOURCE0 + of.READ * number + of.R_BEFORE]
+                and self._state[kernels.R_BLOCKS + BLOCK_WORDS * number + B_COPIES_BEFORE]
             }
-            return replace(given, nets=nets, gated=gated)
-        made = {one.number: self._net(one.number) for one in self._operators[:step] if isinstance(one, Stateful)}
-        stopped = self._operators[step]
+            return replace(batch, nets=nets, gated=gated)
+        rows = {one.number: self._zset(one.number) for one in self._operators[:operator] if isinstance(one, Stateful)}
+        stopped = self._operators[operator]
         if isinstance(stopped, Stateful):
-            stopped.hand_over(self._memory, self._words, asked)
-        return replace(given, nets=nets, passed=True, made=made)
+            stopped.hand_over(self._memory, self._state, status)
+        return replace(batch, nets=nets, passed=True, made=rows)
 
-    def _net(self, number: int, read: bool = True) -> Zset:
-        """Returns the rows of a stage, without columns unless they are ``read``: then they are only counted."""
+    def _zset(self, number: int, read: bool = True) -> Zset:
+        """Returns the rows of a stage. If they are not ``read``, they have no columns, and are only counted."""
         columns = self._columns[number] if read else ()
-        return self._made[number].net(columns, self._memory, self._words, self._base.dictionary)
+        return self._stage_blocks[number].zset(columns, self._memory, self._state, self._base.dictionary)
 
-    def tally(self, tallies: Tallies) -> None:
-        """Notes how many rows the linear stages of a batch that is done have."""
+    def update_row_counts(self, tallies: Tallies) -> None:
+        """Adds the rows of a finished batch to the row counts of the linear stages."""
         for number, block in self.linear.items():
-            known = tallies.known(number)
-            if known is not None:
-                tallies.set(number, known + self._words[kernels.R_SOURCE0 + of.READ * block.number + of.R_SUM])
+            count = tallies.known(number)
+            if count is not None:
+                tallies.set(number, count + self._state[kernels.R_BLOCKS + BLOCK_WORDS * block.number + B_WEIGHT_SUM])
 
-    def delivered(self) -> list[pa.RecordBatch]:
-        """Returns the deltas of a batch that is done."""
-        needed = self._words[kernels.R_NEEDED]
-        if not needed:
-            n, at, width = self._words[kernels.R_DELTAS], self._words[kernels.R_OUT], self._width
+    def deltas(self) -> list[pa.RecordBatch]:
+        """Returns the deltas of a finished batch."""
+        message_words = self._state[kernels.R_MESSAGE_WORDS]
+        if not message_words:
+            n, start, width = (
+                self._state[kernels.R_OUTPUT_ROWS],
+                self._state[kernels.R_OUTPUT_START],
+                self._output_width,
+            )
             if not n:
                 return []
-            assert self._records is not None, "else its rows are left to others"
-            assert at >= 0, "rows that become no message are left in the buffer of a join"
-            found = self._memory[at : at + (width + 1) * n].reshape(width + 1, n).copy()
-            return list(self._records.batches(Zset.of_columns(found[:width], found[width])))
-        if needed > len(self._message[0]):
-            self._message = _message(needed)
-            self._called(0, True)
+            assert self._records is not None, "only a call with an output has rows"
+            assert start >= 0, "rows in the buffer of a join always become a message"
+            rows = self._memory[start : start + (width + 1) * n].reshape(width + 1, n).copy()
+            return list(self._records.batches(Zset.of_columns(rows[:width], rows[width])))
+        if message_words > len(self._message[0]):
+            self._message = _message(message_words)
+            self._call(0, True)
         assert self._records is not None, "there is a message"
         return [self._records.read(self._message[0])]
 
     def close(self) -> None:
-        """Gives back the memory of a batch, but for what a small one needs."""
+        """Frees the memory of a batch, except what a small batch needs."""
         self._message = _NO_MESSAGE
-        if len(self._memory) > _KEPT:
-            self._memory, self._octets, self._slots = _NOTHING, _NOTHING.view(np.uint8), np.empty(0, np.int32)
+        if len(self._memory) > _KEPT_WORDS:
+            self._memory, self._memory_bytes, self._slots = _NO_WORDS, _NO_WORDS.view(np.uint8), np.empty(0, np.int32)
 
 
 def _message(words: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns room for a message, as words and as bytes."""
-    made = np.empty(words, np.int64)
-    return made, made.view(np.uint8)
+    room = np.empty(words, np.int64)
+    return room, room.view(np.uint8)
 
 
 _NO_MESSAGE = _message(0)

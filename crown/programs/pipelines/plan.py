@@ -1,4 +1,4 @@
-"""The plan of a native call while it is written: a head of words, what they point to, and texts."""
+"""Builds the plan of a native call: a head of words, the words that it points to, and the bytes of texts."""
 
 from __future__ import annotations
 
@@ -11,62 +11,64 @@ from crown.programs.kernels import pipeline as kernels
 from plans.expressions.expr import Expr
 
 
-class Written(Protocol):
-    """A part of a program that has words in a plan."""
+class PlanPart(Protocol):
+    """A part of a program that is described in a plan."""
 
-    def words(self, plan: Plan) -> Sequence[int]:
-        """Returns its words in a plan, to which it adds what they point to."""
+    def plan_words(self, plan: Plan) -> Sequence[int]:
+        """Returns its words in a plan. Adds to the plan what they point to."""
 
 
 class Plan:
-    """Words for ``crown.programs.kernels.pipeline``; ``head``: its first words, which say where the others are."""
+    """A plan while words are added (see ``crown.programs.kernels.pipeline``). ``head``: the words ``P_...``."""
 
     def __init__(self) -> None:
-        self.head = np.zeros(kernels.PLAN, np.int64)
+        self.head = np.zeros(kernels.PLAN_WORDS, np.int64)
         self._pieces = [self.head]
         self._length = len(self.head)
-        self._octets = bytearray()
-        self._named = list[int]()
-        self.places = dict[Written, int]()  # of parts that are written
-        self.lookups = dict[int, Expr]()  # by their numbers among the texts
+        self._bytes = bytearray()
+        self._texts = list[int]()
+        self.offsets = dict[PlanPart, int]()  # of the parts that were added
+        self.lookups = dict[int, Expr]()  # by text number
 
     def add(self, words: Sequence[int] | np.ndarray) -> int:
-        """Adds words; returns where they are."""
-        at = self._length
+        """Adds words. Returns their offset."""
+        offset = self._length
         self._pieces.append(np.array(words, np.int64).reshape(-1))
         self._length += len(self._pieces[-1])
-        return at
+        return offset
 
-    def write(self, part: Written) -> int:
-        """Adds a part; returns where it is."""
-        found = self.places[part] = self.add(part.words(self))
-        return found
+    def add_part(self, part: PlanPart) -> int:
+        """Adds the words of a part. Returns their offset."""
+        offset = self.offsets[part] = self.add(part.plan_words(self))
+        return offset
 
-    def add_octets(self, octets: bytes) -> int:
-        """Adds bytes to those that texts are made of; returns where they are."""
-        at = len(self._octets)
-        self._octets += octets
-        return at
+    def add_bytes(self, data: bytes) -> int:
+        """Adds bytes to those of texts. Returns the position of the first."""
+        offset = len(self._bytes)
+        self._bytes += data
+        return offset
 
-    def name_texts(self, texts: Sequence[bytes | Expr]) -> int:
-        """Adds texts whose codes are looked up in each call, and expressions whose tables are; returns the number of
-        the first."""
-        first = self.named
+    def add_texts(self, texts: Sequence[bytes | Expr]) -> int:
+        """Adds texts, whose codes each call looks up, and lookups, whose tables each call reads.
+
+        Returns the text number of the first.
+        """
+        first = self.text_count
         for text in texts:
             if isinstance(text, Expr):
-                self.lookups[self.named] = text
-                self._named += [0, -1]
+                self.lookups[self.text_count] = text
+                self._texts += [0, -1]
             else:
-                self._named += [self.add_octets(text), len(text)]
+                self._texts += [self.add_bytes(text), len(text)]
         return first
 
     @property
-    def named(self) -> int:
-        """Returns how many texts are looked up."""
-        return len(self._named) // 2
+    def text_count(self) -> int:
+        """Returns the number of texts and lookups."""
+        return len(self._texts) // 2
 
-    def written(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the words, int64[n], and the bytes of texts."""
-        self.head[kernels.P_TEXTS] = self.named
-        self.head[kernels.P_TEXT0] = self.add(self._named)
-        return np.concatenate(self._pieces), np.frombuffer(bytes(self._octets) or b"\0", np.uint8)
+    def build(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns all words, int64[n], and the bytes of texts."""
+        self.head[kernels.P_TEXT_COUNT] = self.text_count
+        self.head[kernels.P_TEXTS_AT] = self.add(self._texts)
+        return np.concatenate(self._pieces), np.frombuffer(bytes(self._bytes) or b"\0", np.uint8)

@@ -1,4 +1,4 @@
-"""The relations of a program whose batch is one native call, and how their batches are scanned."""
+"""Sources of a native call: the relations of a program, and how their batches are scanned."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ import numpy as np
 from crown.ingest.batch import Gated
 from crown.ingest.tables.given import Scan
 from crown.programs.kernels import sources as kernels
-from crown.programs.pipelines.feeds import BlockFeed
+from crown.programs.kernels.blocks import B_CODES, B_COPIES_BEFORE, B_COUNTED, B_NULLS, B_TUPLES, B_WEIGHTS
+from crown.programs.pipelines.feeds import FeedOperator
 from crown.programs.pipelines.plan import Plan
 from crown.stages.kernels.prefetch import AHEAD
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 from plans.schema import Column
 
-_TEXTS = ("string", "binary")  # types whose values the call enters in the dictionary
+_TEXT_TYPES = ("string", "binary")  # types whose values a call enters in the dictionary
 
 
 class Source:
-    """A relation (``name``, in lower case) whose batches are scanned; its rows have so many columns (``width``).
+    """Relation ``name`` (in lower case), whose batches are scanned. ``columns``: those that the program reads.
 
-    ``coded``: the columns of texts. ``gate``: the table of the base tables that counts its tuples, and whether no count
-    falls below 0; None if there is none. ``nets``: what reads it takes nets. ``chosen``: the feed that leaves out rows
-    which a scan cannot tell.
+    - ``gate``: the table of the base tables that counts its tuples, and True if no count falls below 0; None if no
+      table counts them.
+    - ``nets``: True if its tuples are netted.
+    - ``condition``: the feed that tests the conditions that no scan tests.
+    - ``text_columns``: the columns whose values a call enters in the dictionary.
     """
 
     def __init__(
@@ -33,60 +36,64 @@ class Source:
         columns: Sequence[Column],
         gate: tuple[int, bool] | None,
         nets: bool,
-        chosen: BlockFeed | None = None,
+        condition: FeedOperator | None = None,
     ) -> None:
         self.name = name
         self.width = len(columns)
-        self.coded = [i for i, column in enumerate(columns) if column.type in _TEXTS]
+        self.text_columns = [i for i, column in enumerate(columns) if column.type in _TEXT_TYPES]
         self.scan: Scan | None = None
-        self._gate, self._clamps = (0, False) if gate is None else gate
+        self._table, self._clamps = (0, False) if gate is None else gate
         self._nets = nets
-        self.chosen = chosen
+        self.condition = condition
 
     @staticmethod
-    def misfit(columns: Sequence[Column]) -> str | None:
-        """Returns why rows with these columns cannot be scanned all at once; None if they can."""
+    def why_not_scanned(columns: Sequence[Column]) -> str | None:
+        """Returns why a call cannot scan rows with these columns, or None if it can."""
         if not columns:
             return "no column of it is read"
-        wrong = (one for one in columns if uses_dictionary(one.type) and one.type not in _TEXTS)
-        return next((f"column {one.name} has type {one.type}" for one in wrong), None)
+        unsupported = (one for one in columns if uses_dictionary(one.type) and one.type not in _TEXT_TYPES)
+        return next((f"column {one.name} has type {one.type}" for one in unsupported), None)
 
     @property
-    def counted(self) -> bool:
-        """Returns True if the base tables count the tuples."""
-        return self._gate > 0
+    def is_counted(self) -> bool:
+        """Returns True if a base table counts its tuples."""
+        return self._table > 0
 
     @property
-    def each(self) -> int:
-        """Returns how many words of the memory of a run a row takes."""
-        return int(kernels.words_of_rows(self.width)) + (0 if self.chosen is None else self.chosen.each)
+    def words_per_row(self) -> int:
+        """Returns how many words of the memory a row takes."""
+        condition = 0 if self.condition is None else self.condition.words_per_tuple
+        return int(kernels.words_per_row(self.width)) + condition
 
     @property
-    def fixed(self) -> int:
-        """Returns how many more words of the memory of a run are needed."""
-        return 3 * self.width + AHEAD + (0 if self.chosen is None else self.chosen.fixed)
+    def fixed_words(self) -> int:
+        """Returns how many more words of the memory are needed."""
+        return 3 * self.width + AHEAD + (0 if self.condition is None else self.condition.fixed_words)
 
-    def words(self, plan: Plan) -> list[int]:
-        """Returns its words in a plan, to which it adds what they point to. A source of which no batch came yet has no
-        scan."""
-        found = [0] * kernels.SOURCE
+    def plan_words(self, plan: Plan) -> list[int]:
+        """Returns its words in a plan. Adds to the plan what they point to.
+
+        Before the first batch there is no scan.
+        """
+        words = [0] * kernels.SOURCE_WORDS
         if self.scan is not None:
-            found[kernels.C_SCAN], found[kernels.C_MOST] = plan.add(self.scan.plan), self.scan.most
-            found[kernels.C_TEXTS] = plan.add_octets(self.scan.texts.tobytes())
-        found[kernels.C_WIDTH], found[kernels.C_NETS] = self.width, self._nets
-        found[kernels.C_GATE], found[kernels.C_CLAMPS] = self._gate, self._clamps
-        found[kernels.C_CHOSEN] = 0 if self.chosen is None else plan.add(self.chosen.words(plan))
-        found[kernels.C_CODED], found[kernels.C_CODED0] = len(self.coded), plan.add(self.coded)
-        return found
+            words[kernels.S_SCAN_AT], words[kernels.S_MAX_WEIGHT] = plan.add(self.scan.plan), self.scan.most
+            words[kernels.S_TEXTS_START] = plan.add_bytes(self.scan.texts.tobytes())
+        words[kernels.S_WIDTH], words[kernels.S_NETS] = self.width, self._nets
+        words[kernels.S_TABLE], words[kernels.S_CLAMPS] = self._table, self._clamps
+        words[kernels.S_FILTER_AT] = 0 if self.condition is None else plan.add(self.condition.plan_words(plan))
+        words[kernels.S_TEXT_COLUMN_COUNT] = len(self.text_columns)
+        words[kernels.S_TEXT_COLUMNS_AT] = plan.add(self.text_columns)
+        return words
 
-    def net(self, memory: np.ndarray, words: Sequence[int], at: int) -> Zset:
-        """Returns the net of the last batch, whose words are from number ``at`` on."""
-        n, width = words[at + kernels.R_EVENTS], self.width
-        codes, weights = words[at + kernels.R_CODES], words[at + kernels.R_WEIGHTS]
+    def net(self, memory: np.ndarray, state: Sequence[int], block: int) -> Zset:
+        """Returns the net of the last batch, whose block begins at ``state[block]``."""
+        n, width = state[block + B_TUPLES], self.width
+        codes, weights = state[block + B_CODES], state[block + B_WEIGHTS]
         columns = memory[codes : codes + n * width].reshape(width, n).copy()
-        return Zset(columns.T, memory[weights : weights + n].copy(), nulls=bool(words[at + kernels.R_NULLS]))
+        return Zset(columns.T, memory[weights : weights + n].copy(), nulls=bool(state[block + B_NULLS]))
 
-    def gated(self, memory: np.ndarray, words: Sequence[int], at: int) -> Gated:
-        """Returns how far its tuples were counted."""
-        before, n = words[at + kernels.R_BEFORE], words[at + kernels.R_EVENTS]
-        return Gated(words[at + kernels.R_GATED], memory[before : before + n].copy())
+    def gated(self, memory: np.ndarray, state: Sequence[int], block: int) -> Gated:
+        """Returns which part of the net its base table has counted."""
+        before, n = state[block + B_COPIES_BEFORE], state[block + B_TUPLES]
+        return Gated(state[block + B_COUNTED], memory[before : before + n].copy())

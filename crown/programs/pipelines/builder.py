@@ -1,0 +1,326 @@
+"""Builds the pipeline of a program: finds the stages that have a native form, and makes operators of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from crown.expressions.program import native
+from crown.ingest.batch import StoredInput
+from crown.programs.kernels import pipeline as kernels
+from crown.programs.pipelines.blocks import Block, Blocks, forms_of_types
+from crown.programs.pipelines.feeds import FeedOperator, NetOperator, UnionOperator
+from crown.programs.pipelines.groups import GroupsOperator
+from crown.programs.pipelines.joins import JoinInputOperator, JoinOperator
+from crown.programs.pipelines.pipeline import Operator, Pipeline, Stateful
+from crown.programs.pipelines.pointwise import PointwiseOperator
+from crown.programs.pipelines.sources import Source
+from crown.programs.preparer import BatchPreparer
+from crown.programs.runtime import ProgramRuntime
+from crown.results.columns import Fed
+from crown.stages.groups.group import Groups
+from crown.stages.joins.core import Join
+from crown.stages.linear import Linear
+from crown.stages.pointwise import Pointwise
+from crown.stages.protocol import Part, Stage
+from crown.stages.state.memory import OWN_PARTS, parts_of
+from crown.store.records import Records
+from plans.expressions.expr import Expr
+from plans.programs.reads import key_of
+
+_READS_EXCLUDED = "it reads stage"  # begins the reason of a stage that reads an excluded one
+
+
+class _NotNative(Exception):
+    """Tells why a stage of a program, or every stage, cannot be part of a native call."""
+
+
+def build_pipeline(
+    runtime: ProgramRuntime, preparer: BatchPreparer, records: Records | None, results: Iterable[int]
+) -> tuple[Pipeline | None, tuple[str, ...]]:
+    """Builds the pipeline of a program; None if no stage can be part of a native call.
+
+    Stages without a native form, and the stages that read them, take steps after the call. ``records`` makes the deltas
+    of the last stage. If it is None, the call has no output, and the rows of ``results`` are read after it. Also
+    returns, for each part of the stages, how it runs and why.
+    """
+    try:
+        return _Builder(runtime, preparer, records).pipeline(results)
+    except _NotNative as why:
+        return None, (f"steps: {why}",)
+
+
+class _Builder:
+    """Adds the operators of a program, stage by stage.
+
+    ``_before_gate``: the operators that read only relations. ``_after_gate``: the others. ``_excluded``: by stage
+    number, why a stage takes steps after the call.
+    """
+
+    def __init__(self, runtime: ProgramRuntime, preparer: BatchPreparer, records: Records | None) -> None:
+        if runtime.reads_clock:
+            raise _NotNative("the query reads the clock")
+        if any(isinstance(stage, Join) and len(stage.cores) > 1 for stage in runtime.stages):
+            raise _NotNative("threads= cuts a join into several cells")
+        self._runtime, self._records, self._blocks = runtime, records, Blocks()
+        self._sources = _sources(runtime, preparer, self._blocks)
+        self._before_gate, self._after_gate = list[Operator](), list[Operator]()
+        self._excluded = dict[int, str]()
+
+    def pipeline(self, results: Iterable[int]) -> tuple[Pipeline, tuple[str, ...]]:
+        """Returns the pipeline, and how each part of the stages runs. Rows of ``results`` are read after the call."""
+        stages = self._runtime.stages
+        for number, stage in enumerate(stages):
+            lengths = len(self._before_gate), len(self._after_gate)
+            try:
+                self._add_stage(stage, number)
+            except _NotNative as why:
+                del self._before_gate[lengths[0] :], self._after_gate[lengths[1] :]
+                self._excluded[number] = str(why)
+        if self._excluded and not any(isinstance(one, Stateful) for one in self._after_gate):
+            raise _NotNative(self._reasons(list(self._excluded)))
+        self._check_lookups()
+        return self._pipeline(results), self._segments()
+
+    def _pipeline(self, results: Iterable[int]) -> Pipeline:
+        stages, records, output, width = self._runtime.stages, self._records, kernels.NO_OUTPUT, 0
+        if records is not None and not self._excluded:
+            block = self._blocks.by_source.get(len(stages) - 1)
+            output, width = kernels.JOIN_OUTPUT, len(stages[-1].columns)
+            if block is not None:
+                output = block.number
+            else:
+                join = self._after_gate[-1]
+                assert isinstance(join, JoinOperator), "only a join delivers its rows"
+                head, width = join.stage.cores[0].head, join.width
+                if head.records is None or join.stage.stage.plan.consolidated:
+                    records = head.records
+        columns = [stage.columns for stage in stages]
+        read = {source for number in self._excluded for source in map(key_of, stages[number].inputs)}.union(results)
+        return Pipeline(
+            self._sources, self._before_gate, self._after_gate, self._blocks, self._runtime.memory.part(1), records,
+            output, width, frozenset(self._excluded), columns, read,
+        )  # fmt: skip
+
+    def _segments(self) -> tuple[str, ...]:
+        """Returns how each part of the stages runs, and why."""
+        if not self._excluded:
+            return ("one native call",)
+        segments = []
+        for excluded, group in groupby(range(len(self._runtime.stages)), self._excluded.__contains__):
+            numbers = list(group)
+            method = f"steps: {self._reasons(numbers)}" if excluded else "one native call"
+            segments.append(f"{_stage_range(numbers[0], numbers[-1] + 1)}: {method}")
+        return tuple(segments)
+
+    def _reasons(self, numbers: Sequence[int]) -> str:
+        """Returns why stages are excluded. Leaves out reasons of stages that read other excluded ones."""
+        reasons = [number for number in numbers if not self._excluded[number].startswith(_READS_EXCLUDED)] or numbers[
+            :1
+        ]
+        several = len(self._runtime.stages) > 1 and (len(numbers) > 1 or not self._after_gate)
+        return ", ".join(self._excluded[number] + (f" (stage {number})" if several else "") for number in reasons)
+
+    def _check_lookups(self) -> None:
+        """Raises _NotNative if deletes of a relation are looked up in an excluded join."""
+        looked_up = {one.source for one in self._before_gate if isinstance(one, JoinInputOperator) and one.looks_up}
+        for source in self._sources:
+            if self._runtime.base_tables.lookup(source.name) is not None and source.name not in looked_up:
+                raise _NotNative(f"deletes of table {source.name} are looked up in a join that takes steps")
+
+    def _add_stage(self, stage: Stage, number: int) -> None:
+        for source in map(key_of, stage.inputs):
+            if source in self._excluded:
+                raise _NotNative(f"{_READS_EXCLUDED} {source}")
+        last = self._records is not None and number == len(self._runtime.stages) - 1
+        if isinstance(stage, Linear):
+            self._add_linear(stage, number, last)
+        elif isinstance(stage, Join):
+            self._add_join(stage, number, last)
+        elif isinstance(stage, Groups):
+            self._add_groups(stage, number, last)
+        elif isinstance(stage, Pointwise):
+            self._add_pointwise(stage, number)
+        else:
+            raise _NotNative("the stage is neither linear nor a join, groups or set operations")
+
+    def _add(self, operator: Operator) -> None:
+        """Adds an operator. The operators that it reads must have been added."""
+        ungated = not isinstance(operator, Stateful) and operator.root < len(self._sources)
+        (self._before_gate if ungated else self._after_gate).append(operator)
+
+    def _block_of(self, source: str | int) -> Block:
+        return self._blocks.by_source[source]
+
+    def _add_feed(self, block: Block, fed: Fed, after_join: bool = False) -> Block:
+        """Adds a feed. Returns its output."""
+        output = self._blocks.add_derived(block, fed)
+        self._add(FeedOperator(block, output, fed, after_join))
+        return output
+
+    def _add_net(self, block: Block, width: int) -> Block:
+        """Adds a net. Returns its output."""
+        if block.wide:
+            raise _NotNative("the rows are netted, and a decimal of more than 18 digits is computed")
+        output = self._blocks.add_derived(block)
+        self._add(NetOperator(block, output, width))
+        return output
+
+    def _memory_of(self, number: int) -> Part:
+        """Returns the part of the memory with the arena of a stage."""
+        return self._runtime.memory.part(OWN_PARTS + sum(map(parts_of, self._runtime.plan.stages[:number])))
+
+    def _add_linear(self, stage: Linear, number: int, last: bool) -> None:
+        feeds = self._add_feeds(stage)
+        terms = [(events, term.weight) for (_, events), term in zip(feeds, stage.stage.terms, strict=True)]
+        if not terms:
+            raise _NotNative("it has no rows")
+        block, factor = terms[0]
+        adjacent = stage.netted and last  # the columns of the output must be adjacent
+        if len(terms) > 1 or factor != 1 or adjacent:
+            block = self._add_union(terms, stage)
+        if not stage.netted:
+            block = self._add_net(block, len(stage.columns))
+        self._blocks.by_source[number] = block
+
+    def _add_pointwise(self, stage: Pointwise, number: int) -> None:
+        leaves = self._add_feeds(stage)
+        terms = [(events, leaf.weight) for (_, events), leaf in zip(leaves, stage.stage.leaves, strict=True)]
+        events, factor = terms[0]
+        if len(terms) > 1 or factor != 1 or events.wide:
+            events = self._add_union(terms, stage)
+        changed, forms = self._blocks.add_root(), forms_of_types([column.type for column in stage.columns])
+        operator = PointwiseOperator(stage, number, leaves, events, changed, forms, self._memory_of(number))
+        self._add(operator)
+        if not stage.netted:
+            operator.output = self._add_net(changed, len(forms))
+        self._blocks.by_source[number] = operator.output
+
+    def _add_feeds(self, stage: Linear | Pointwise) -> list[tuple[Block, Block]]:
+        """Adds the feeds of a stage. Returns the input and the output of each."""
+        feeds = stage.fed()
+        if isinstance(feeds, str):
+            raise _NotNative(feeds)
+        reads = [self._block_of(key_of(source)) for source in stage.inputs]
+        return [(read, self._add_feed(read, fed)) for read, fed in zip(reads, feeds, strict=True)]
+
+    def _add_union(self, terms: Sequence[tuple[Block, int]], stage: Linear | Pointwise) -> Block:
+        """Adds a union of blocks, each with a factor of its weights. Returns its output."""
+        if any(block.wide for block, _ in terms):
+            raise _NotNative("rows are added, and a decimal of more than 18 digits is computed")
+        output = self._blocks.add_root()
+        self._add(UnionOperator(terms, output, forms_of_types([column.type for column in stage.columns])))
+        return output
+
+    def _add_join(self, stage: Join, number: int, last: bool) -> None:
+        if last and self._excluded:
+            raise _NotNative("a stage before it takes steps")
+        if not stage.plain:
+            raise _NotNative("the join has a bag, or sums of doubles")
+        inputs = [self._add_join_input(stage, relation) for relation in range(len(stage.stored))]
+        payload = stage.cores[0].state.compiled.payload
+        rows = self._blocks.add_root(1 if payload is None else payload.result.words)
+        operator = JoinOperator(stage, number, inputs, rows, self._memory_of(number), last)
+        self._add(operator)
+        if last:
+            return
+        fed = stage.cores[0].head.fed
+        if isinstance(fed, str):
+            raise _NotNative(fed)
+        output = rows
+        if fed is not None:
+            output, operator.has_feed = self._add_feed(output, fed, after_join=True), True
+        if not stage.adds_up:
+            output = self._add_net(output, len(stage.columns))
+        operator.output = self._blocks.by_source[number] = output
+
+    def _add_join_input(self, stage: Join, number: int) -> JoinInputOperator:
+        """Adds the delta of stored relation ``number`` of a join."""
+        (core,), stored = stage.cores, stage.stored[number]
+        compiled, source, aliases = core.state.compiled, stage.inputs[stored.input], stored.stored.aliases
+        if stored.mask is not None:
+            raise _NotNative("occurrences of a relation in the join read other rows of a stage")
+        fed, block = _stored_feed(stored), self._block_of(source)
+        feed = FeedOperator(block, self._blocks.add_derived(block, fed), fed)
+        if feed.output.wide:
+            raise _NotNative(f"the join stores a computed decimal of more than 18 digits of {stored.stored.name}")
+        record, counters = compiled.record[aliases[0].node], [core.tallies[alias.node] for alias in aliases]
+        lookup = self._runtime.base_tables.lookup(source) if isinstance(source, str) else None
+        looks_up = lookup is not None and lookup.has(core.state, record)
+        joined = {word for alias in aliases for word in alias.not_null}
+        join_input = JoinInputOperator(
+            feed,
+            source,
+            record,
+            nets=not stored.whole,
+            looks_up=looks_up,
+            key_columns=sorted(joined),
+            counters=[word for one in counters for word in (one.updates, one.filtered)],
+            summed_only=aliases[0].node in compiled.summed,
+            drops_nulls=not looks_up and all(joined == set(alias.not_null) for alias in aliases),
+        )
+        self._add(feed)
+        self._add(join_input)
+        return join_input
+
+    def _add_groups(self, stage: Groups, number: int, last: bool) -> None:
+        native_form = stage.operator()
+        if isinstance(native_form, str):
+            raise _NotNative(native_form)
+        read = events = self._block_of(key_of(stage.inputs[0]))
+        if native_form.fed is not None:
+            events = self._add_feed(read, native_form.fed)
+        if not events.wide.isdisjoint(native_form.keys.tolist()):
+            raise _NotNative("a key is computed that has more than 18 digits")
+        output = self._blocks.add_root()
+        operator = GroupsOperator(stage, number, native_form, read, events, output, self._memory_of(number))
+        if operator.pauses and (not last or self._excluded or read.root >= len(self._sources)):
+            raise _NotNative("the groups have HAVING or columns without native form, or values in order")
+        self._add(operator)
+        self._blocks.by_source[number] = output
+
+
+def _stage_range(first: int, end: int) -> str:
+    """Returns the name of the stages from number ``first`` to before ``end``."""
+    return f"stage {first}" if end == first + 1 else f"stages {first} to {end - 1}"
+
+
+def _sources(runtime: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -> list[Source]:
+    """Returns the sources of a program, and adds their blocks."""
+    sources = list[Source]()
+    for table in runtime.plan.tables:
+        name = table.name.lower()
+        wire, base = runtime.wires[name], runtime.base_tables
+        if (why := Source.why_not_scanned(wire.columns)) is not None:
+            raise _NotNative(f"table {table.name}: {why}")
+        if not base.counts_alone(name):
+            raise _NotNative(f"table {table.name}: its rows have a key, a window or a retention time that is enforced")
+        gate = base.gate(name) if base.lookup(name) is None else None
+        block = blocks.by_source[name] = blocks.add_root()
+        feed = None
+        condition = preparer.left_to_test(name)
+        if condition is not None:
+            places = {column.name.lower(): i for i, column in enumerate(wire.columns)}
+            every = tuple(range(len(places)))
+            feed = FeedOperator(block, block, _filter_feed(condition, places, every, f"rows of {table.name}"))
+        sources.append(Source(name, wire.columns, gate, not wire.may_repeat, feed))
+    return sources
+
+
+def _stored_feed(stored: StoredInput) -> Fed:
+    """Returns the feed that makes the tuples of a stored relation of a join."""
+    if stored.predicate is None:
+        return Fed(tuple(stored.words))
+    places = {name.lower(): place for name, (place, _) in stored.tested.items()}
+    return _filter_feed(stored.predicate, places, tuple(stored.words), f"what the join stores of {stored.stored.name}")
+
+
+def _filter_feed(condition: Expr, places: Mapping[str, int], columns: tuple[int, ...], what: str) -> Fed:
+    """Returns the feed that chooses rows by a condition, and projects them on some columns.
+
+    ``places``: the positions of the columns of the condition. ``what``: describes the rows in messages.
+    """
+    program = native((condition,))
+    if program is None:
+        raise _NotNative(f"{condition}, a condition on {what}, has no native form")
+    return Fed(columns, program, tuple(places[name.lower()] for name, _ in program.reads), True)
