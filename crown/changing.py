@@ -11,13 +11,13 @@ from typing import Any, Self
 
 from crown.analysis.prometheus import of_stats
 from crown.errors import ChangeError, CrownError, DataWarning
-from crown.ingest.signed import all_deleted, all_inserted
+from crown.ingest.changes import all_deleted, all_inserted
 from crown.programs.watermark_batch import advance
 from crown.results.subscribers import Audience, Deltas, Subscribed
-from plans.callers import levels_to_caller
+from plans.errors import levels_to_caller
 from plans.program import Program
 from plans.schema import Table
-from plans.time.clock import NAME, reads_clock
+from plans.time.windows import NAME, reads_clock
 
 
 class Changeable(Subscribed[Deltas]):

@@ -35,7 +35,7 @@ from plans.programs import named
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
 from plans.show.programs import text
-from plans.time.clock import CLOCK
+from plans.time.windows import CLOCK
 
 
 class Database(

@@ -37,8 +37,7 @@ from crown.results import html_table, progress_bar
 from crown.results.subscribers import Audience, Pick
 from crown.store import words_file
 from plans import program as make_program
-from plans.callers import levels_to_caller
-from plans.errors import PlanError
+from plans.errors import PlanError, levels_to_caller
 from plans.plan import Plan
 from plans.program import Program
 from plans.show.forms import FORMS

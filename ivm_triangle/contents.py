@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from ivm_triangle.partition import Thresholds
-from ivm_triangle.terms import COUNT, DOMAINS, LIST, PAIRS, SET, SUM, TOTAL, Program, View
+from ivm_triangle.terms import COUNT, DOMAINS, LIST, PAIRS, SET, SUM, TOTAL, Program, Thresholds, View
 
 Triple = tuple[int, int, int]
 

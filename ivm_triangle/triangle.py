@@ -23,9 +23,8 @@ from ivm_triangle.kernels.state import inspect
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.update.maintain import apply_rows, find_taken, load_rows, multiplicity
 from ivm_triangle.kernels.update.netting import net_rows, squares_of
-from ivm_triangle.partition import RELATIONS, Thresholds, epsilons
 from ivm_triangle.state import DEFAULT_MEMORY, State
-from ivm_triangle.terms import ROOT, adaptive, program, shared
+from ivm_triangle.terms import RELATIONS, ROOT, Thresholds, adaptive, epsilons, program, shared
 
 BATCH = 8192
 LARGEST = 2.0**62

@@ -1,4 +1,4 @@
-"""Errors that a user of the planner can cause.
+"""Errors that a user of the planner can cause, and the line of the user's code to which a warning belongs.
 
 A `PlanError` says what is wrong, where (line, column and a caret under the text), why (the witness: a cycle, a path, a
 pair of attributes) and what to do about it (the hint). No other error reaches a user: neither a traceback of a parser
@@ -7,7 +7,10 @@ nor one of Python.
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -104,3 +107,16 @@ def _shown(row: str, start: int, length: int) -> list[str]:
         row, start = "…" * (first > 0) + row[first : first + _LONG], start - first + (first > 0)
         length = min(length, len(row) - start)
     return ["  | " + row, "  | " + " " * start + "^" * length]
+
+
+_HERE = Path(__file__).parent
+_OURS = tuple(str(_HERE.with_name(name)) + os.sep for name in ("plans", "crown", "ivm_triangle", "spark_jobs", "bench"))
+
+
+def levels_to_caller() -> int:
+    """Returns the `stacklevel` with which a warning of the calling function points at the user's line: the first line
+    that is in none of these packages."""
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame, levels = frame.f_back, levels + 1
+    return levels

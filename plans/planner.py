@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from plans.callers import levels_to_caller
-from plans.errors import PlanError, QueryWarning
+from plans.errors import PlanError, QueryWarning, levels_to_caller
 from plans.frontends.datalog import program as datalog
 from plans.frontends.datalog import tokens as rules
 from plans.frontends.motif import flat, patterns

@@ -32,15 +32,13 @@ from plans.schema import Schema
 from plans.search.cells.count import worthwhile
 from plans.search.cells.exchanges import Exchange, rounds, rounds_along
 from plans.search.cells.shares import Grid
-from plans.time.clock import CLOCK
-from plans.time.windows import Window
+from plans.time.windows import CLOCK, Window
 from spark_jobs import cluster, locking
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.spill import NONE, demand_disk
 from spark_jobs.dispatch.chain import applied, strides, written
 from spark_jobs.dispatch.envelope import WEIGHT
-from spark_jobs.dispatch.keys import strides_by_key
-from spark_jobs.dispatch.windows import strides_within
+from spark_jobs.dispatch.keys import strides_by_key, strides_within
 from spark_jobs.emitted import check as check_emit
 from spark_jobs.emitted import emitted
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
@@ -51,8 +49,7 @@ from spark_jobs.log.history import reconcile
 from spark_jobs.log.meta import check_meta, read_meta
 from spark_jobs.log.state_location import QUARANTINES, TABLES, Whereabouts
 from spark_jobs.options import Options, StreamOptions
-from spark_jobs.queries.catalyst import relation_of
-from spark_jobs.queries.same_query import kept
+from spark_jobs.queries.catalyst import kept, relation_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at, ready
 from spark_jobs.tables.deltas.parts import Parts

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import crown
-from crown.commands.main import main
-from crown.commands.parser import Parser
+from crown.commands.main import Parser, main
 from ivm_triangle import Triangle
 
 QUERY = "Q(a,b,c) :- g(a,b), g(b,c)."

@@ -7,15 +7,115 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from crown.analysis.advice import advice
+import numpy as np
+
 from crown.analysis.hot import Fan, HotKey, fan, hottest
 from crown.analysis.meter import LastBatch
 from crown.analysis.parts import StageParts, stages_of
-from crown.analysis.work import Work, work, work_of
+from crown.engine.state import State
+from crown.engine.statistics import tallies_of
+from crown.kernels.memory import arena as A
+from crown.kernels.memory.geometry import groups_table
+from crown.kernels.memory.tables import table_at
 from crown.programs.cells.engine import Engine
 from crown.programs.program import ProgramEngine
+from crown.programs.tallies import PASSED, READ
+from plans.expressions.sqltext import identifier
+from plans.plan import Node, Plan
+from plans.program import Program
 from plans.programs.stages import JoinStage
+from plans.schema import STAGE
+from plans.search.counted.classes import FIRST_ORDER, edges, join_class
 from plans.show import explain, programs, upkeep
+
+
+def advice(program: Program, number: int, fans: dict[int, Fan]) -> list[str]:
+    """Returns suggested declarations and rewrites for a join stage; ``fans``: of the edges, by child."""
+    stage = program.stages[number]
+    if not isinstance(stage, JoinStage):
+        return []
+    plan, found = stage.plan, []
+    for i, edge in edges(plan).items():
+        seen = fans.get(i)
+        if not edge.open or seen is None or not seen.keys:
+            continue
+        child, parent = plan.nodes[i], plan.nodes[edge.parent]
+        arrow = f"the edge {child.name} -> {parent.name}"
+        if seen.children == 1 and seen.children_once and (said := _declaration(plan, child, child.key)):
+            found.append(f"{said}: so far no value of it occurs twice; {arrow} becomes quiet")
+        if seen.parents == 1 and seen.parents_once and (said := _declaration(plan, parent, child.key)):
+            found.append(f"{said}: so far no value of it occurs twice; {arrow} gets fan 1")
+    last = number == len(program.stages) - 1
+    if stage.mode == "bag" and last and join_class(plan).growth >= FIRST_ORDER:
+        found.append("add DISTINCT if it does not matter how often a row occurs: rows are not counted then")
+    return found
+
+
+def _declaration(plan: Plan, node: Node, key: tuple[str, ...]) -> str:
+    """Returns the declaration of attributes of a node as its table's key; an empty text if the table has a key, or if
+    the node reads a stage's output.
+    """
+    if node.kind != "input" or node.relation.startswith(STAGE) or plan.table(node.relation).key or not key:
+        return ""
+    column = dict(zip(node.attributes, node.columns, strict=True))
+    return f"declare the key ({', '.join(identifier(column[name]) for name in key)}) of {node.relation}"
+
+
+@dataclass(frozen=True)
+class NodeWork:
+    """A node: its rows and the groups above it (or their change), the changes that it read, the rows that publications
+    on the edge above it touched. A ``summed`` leaf stores no rows.
+    """
+
+    name: str
+    rows: int
+    groups: int
+    updates: int
+    touched: int
+    summed: bool = False
+
+
+@dataclass(frozen=True)
+class Work:
+    """A stage: the changes that it read, the rows and tree entries that it touched, the rows that it passed on; for a
+    join the same by node.
+    """
+
+    updates: int
+    touched: int
+    emitted: int
+    nodes: tuple[NodeWork, ...]
+
+
+def work(state: State, headers: list[np.ndarray], since: list[np.ndarray] | None = None) -> Work:
+    """Returns the work in the headers of a join's cells, or its difference from earlier headers. O(nodes).
+
+    ``state``: the state of one cell; all cells have the same plan.
+    """
+    now = np.sum(headers, axis=0)
+    if since is not None:
+        now = now - np.sum(since, axis=0)
+    plan, compiled = state.plan, state.compiled
+    n = len(plan.nodes)
+    nodes = []
+    for i, node in enumerate(plan.nodes):
+        tally = tallies_of(n, i)
+        groups = int(now[int(table_at(groups_table(n, compiled.index[i]))) + A.T_COUNT]) if i else 0
+        updates = int(now[tally.updates]) if node.kind != "virtual" else 0
+        touched = int(now[tally.touched]) if i else 0
+        nodes.append(NodeWork(node.name, int(now[tally.rows]), groups, updates, touched, i in compiled.summed))
+    published = sum(node.touched for node in nodes)
+    flips = int(now[A.H_R_UPDATES] + now[A.H_S_UPDATES] + now[A.H_P_UPDATES] + now[A.H_LIVE_FLIPS])
+    return Work(sum(node.updates for node in nodes), flips + published, int(now[A.H_EMITTED]), tuple(nodes))
+
+
+def work_of(headers: list[np.ndarray], since: list[np.ndarray] | None = None) -> Work:
+    """Returns the work in the headers of a stage that is not a join, one per cell, or its difference from earlier
+    ones. O(cells)."""
+    now, before = np.sum(headers, axis=0), np.sum(since or [np.zeros_like(headers[0])], axis=0)
+    read, touched, emitted = (int(now[word] - before[word]) for word in (READ, A.H_STEPS, PASSED))
+    return Work(read, touched, emitted, ())
+
 
 HOTTEST = 3
 

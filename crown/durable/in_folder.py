@@ -21,7 +21,7 @@ from crown.ingest.changes import WEIGHT, CheckedBatch
 from crown.ingest.watermarks import with_watermark
 from crown.results.subscribers import Deltas
 from crown.store.arrow_buffers import integers
-from plans.callers import levels_to_caller
+from plans.errors import levels_to_caller
 
 
 class InFolder(Changeable[Deltas]):

@@ -27,7 +27,7 @@ from crown.durable.identity import Identity
 from crown.durable.segment import Reader
 from crown.errors import CrownError, DamagedStateError, RecoveryWarning, SnapshotError
 from crown.programs.snapshot import demand_whole, saved_with
-from plans.callers import levels_to_caller
+from plans.errors import levels_to_caller
 
 _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.(snapshot|log)")
 _COPY = "Restore it from a copy"

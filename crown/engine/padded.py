@@ -15,8 +15,7 @@ import numpy as np
 from crown.engine.compile import CompiledPlan
 from crown.engine.kernels import layout as L
 from crown.engine.kernels.groups import node_at
-from crown.ingest.batch import RelationChange
-from crown.ingest.masks import EVERY
+from crown.ingest.batch import EVERY, RelationChange
 from crown.store.zset import Zset
 from plans.programs.stored_relations import Alias
 

@@ -18,7 +18,7 @@ from itertools import chain
 import numpy as np
 
 from crown.bags.protocol import BagBudgetError
-from crown.engine.buffers import Buffers
+from crown.engine.buffers import Buffers, with_slices
 from crown.engine.entered import PADDING, Entered
 from crown.engine.kernels import layout, publish, update
 from crown.engine.kernels import state as kernels
@@ -27,12 +27,10 @@ from crown.engine.kernels.enumeration import loans
 from crown.engine.kernels.padding import batches as padding_batches
 from crown.engine.kernels.payloads import summed_leaves
 from crown.engine.load.loader import Loader
-from crown.engine.loans import with_slices
 from crown.engine.padded import Paddings
 from crown.engine.state import State
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
-from crown.ingest.batch import RelationChange
-from crown.ingest.masks import EVERY
+from crown.ingest.batch import EVERY, RelationChange
 from crown.kernels.memory import arena as A
 from crown.store.memory import numbers
 from crown.store.zset import Zset

@@ -4,6 +4,12 @@
 
 The conversion needs no Arrow table, no check and no dictionary look-up. The net of an input is projected on the stored
 columns; the predicate is applied, and rows with a NULL in a join column are left out.
+
+Masks: which occurrences, or aliases, of a relation read a row.
+
+A row that all of them read has no mask (``EVERY``). An occurrence does not read a row with a NULL in a column that it
+joins on. In a cell of a partitioned plan, it does not read a row whose hash belongs to another cell
+(``JoinStage.masks``).
 """
 
 from __future__ import annotations
@@ -15,15 +21,33 @@ from typing import NamedTuple
 import numpy as np
 
 from crown.ingest.changes import CheckedBatch, Unscanned
-from crown.ingest.masks import EVERY, null, readers, reads
 from crown.kernels.batches import negatives
 from crown.store.arrow_buffers import flags, valid
-from crown.store.codec import Extern, decode
+from crown.store.codec import NULL, Extern, decode
 from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.programs.stored_relations import Alias, StoredRelation, stored_relations
 from plans.programs.wiring import Wire, Wires
 from plans.schema import DERIVED, Table, source_of
+
+EVERY = np.full(1, -1, np.int64)  # the mask of tuples that all occurrences read
+
+
+def reads(masks: np.ndarray, bit: int) -> np.ndarray:
+    """Returns bool[n], True for every mask that has the bit."""
+    found: np.ndarray = (masks >> bit & 1).astype(bool)
+    return found
+
+
+def readers(masks: np.ndarray, n: int, bit: int) -> int:
+    """Returns how many of ``n`` rows with these masks (int64[n], or ``EVERY``) have the bit."""
+    return n if masks is EVERY else int(np.count_nonzero(reads(masks, bit)))
+
+
+def null(table: np.ndarray, words: tuple[int, ...]) -> np.ndarray:
+    """Returns bool[n], True for every tuple of ``table`` (int64[n, width]) in which one of these words is NULL."""
+    found: np.ndarray = (table[:, words] == NULL).any(axis=1)
+    return found
 
 
 class Gated(NamedTuple):

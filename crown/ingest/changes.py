@@ -40,16 +40,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ChangeError, DataWarning
-from crown.ingest.conventions import code_column, known, weights_of_codes
+from crown.ingest.conventions import CODE_COLUMNS, code_column, known, weights_of_codes
 from crown.ingest.envelopes import Envelopes
-from crown.ingest.tables.columns import WEIGHT, doubtful, is_missing, item, opened, whole_rows
-from crown.ingest.tables.frames import names_of, tabular
+from crown.ingest.tables.columns import WEIGHT, Column, doubtful, is_missing, item, opened, whole_rows
+from crown.ingest.tables.frames import kept, names_of, tabular
 from crown.ingest.tables.given import WHOLE, Columns, Dealt, Given, OfBatch, Scan, Scanned, Test
 from crown.ingest.tables.values import INTEGERS, converted, has_no_zone, is_text
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
 from crown.store.arrow_buffers import flags, integers, words
-from plans.callers import levels_to_caller
+from plans.errors import levels_to_caller
 from plans.nested import has_map
 from plans.schema import Table
 from plans.types import arrow_type
@@ -416,3 +416,29 @@ def _decoded(column: Any, upserts: bool) -> Any:
     names, weights = _codes(upserts)
     found = pc.index_in(pc.utf8_lower(column), names.cast(column.type))
     return pc.coalesce(weights.cast(column.type).take(found), column)
+
+
+def all_inserted(table: Table, rows: Any) -> Any:
+    """Returns the rows, in a form that can be read more than once. Raises ChangeError if they have weights or change
+    codes."""
+    data = kept(table.name, rows)
+    _opened(table, data)
+    return data
+
+
+def all_deleted(table: Table, rows: Any) -> Any:
+    """Returns the rows with the weight -1. Raises the errors of ``all_inserted``."""
+    names, count, column = _opened(table, kept(table.name, rows))
+    return {**{name: column(i) for i, name in enumerate(names)}, WEIGHT: np.full(count, -1, np.int64)}
+
+
+def _opened(table: Table, data: Any) -> tuple[list[str], int, Column]:
+    order = tuple(column.name for column in table.columns)
+    names, count, column = opened(table.name, tabular(table.name, data, order))
+    said = next((n for n in names if n in (WEIGHT, *CODE_COLUMNS) and table.column(n) is None), None)
+    if said is not None:
+        raise ChangeError(
+            f"relation {table.name!r}: rows have a column {said!r}, but insert, delete and upsert themselves say what "
+            "happens to rows; leave the column out, or use apply"
+        )
+    return names, count, column

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crown.ingest.changes import relations_of
-from plans.time.clock import KEY, NAME, NOW
+from plans.time.windows import KEY, NAME, NOW
 
 
 def with_time(changes: Mapping[str, Any]) -> Mapping[str, Any]:

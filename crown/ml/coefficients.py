@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from crown.errors import CrownError
 from crown.ml.normal import Exact, solve
-from plans.callers import levels_to_caller
+from plans.errors import levels_to_caller
 
 
 class RankDeficientWarning(UserWarning):

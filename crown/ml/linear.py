@@ -7,16 +7,89 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from crown.errors import ChangeError, CrownError
 from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
+from crown.ingest.changes import CheckedBatch
 from crown.ml.coefficients import Coefficients, fit
-from crown.ml.finite import not_finite
-from crown.ml.query import program, stage_of
-from crown.ml.sums import Sums
+from crown.ml.monomials import monomials
+from crown.ml.query import ROWS, program, stage_of
 from crown.programs.program import ProgramEngine
+from crown.stages.groups.aggregates import NotFinite
+from crown.stages.groups.group import Groups
 from crown.views import View, view
 from crown.views import load as load_view
+
+
+def not_finite(engine: ProgramEngine, changes: Mapping[str, Any], why: BaseException | None) -> str | None:
+    """Returns the sentence that names the first row of a refused batch with such a value, given the reason of the
+    refusal.
+
+    A column with the name that the model uses takes precedence. Returns None if no value of the batch is one: an
+    expression made it, or the changes were a stream that can be read only once. Cost: that of checking the batch again.
+    """
+    if not isinstance(why, NotFinite):
+        return None
+    try:
+        checked = engine.prepare(changes, strict=False).checked
+    except CrownError:
+        return None
+    found = [
+        (column.lower() != why.column.lower(), relation, column, row, value)
+        for relation, batch in checked.items()
+        for column, row, value in _values(batch)
+    ]
+    if not found:
+        return None
+    _, relation, column, row, value = min(found, key=lambda one: one[0])
+    return (
+        f"relation {relation!r}, row {row}: {column} is {value}, and a regression takes finite numbers; "
+        "leave such rows out with WHERE"
+    )
+
+
+def _values(batch: CheckedBatch) -> list[tuple[str, int, float]]:
+    """Returns the first value that is not finite in each column of doubles, with its row in the original batch."""
+    there = np.delete(np.arange(len(batch.weights) + len(batch.bad)), sorted(batch.bad))
+    found = []
+    for name, column in batch.columns.items():
+        if pa.types.is_floating(column.type):
+            at = pc.index(pc.is_finite(column), False).as_py()
+            if at >= 0:
+                found.append((name, int(there[at]), column[at].as_py()))
+    return found
+
+
+class Sums:
+    """The sums of all products of at most two of the columns `over`, over the rows without NULL in any of them."""
+
+    def __init__(self, engine: ProgramEngine, over: Sequence[str]) -> None:
+        last = engine.stages[-1]
+        assert isinstance(last, Groups), "the program of a regression ends with a group"
+        self.monomials = monomials(over=over)
+        self.engine = engine
+        self._groups = last
+
+    @property
+    def rows(self) -> int:
+        """Returns the number of rows without NULL in any of the columns."""
+        return int(self.sum())
+
+    @property
+    def skipped(self) -> int:
+        """Returns the number of rows with a NULL in any of the columns."""
+        self.engine.ready()
+        return int(self._groups.exact("")) - self.rows
+
+    def sum(self, *names: str) -> int | Fraction:
+        """Returns the sum of the product of these columns over the rows. Raises CrownError if it is not maintained."""
+        self.monomials.index(*names)
+        self.engine.ready()
+        return self._groups.exact(ROWS, *names)
 
 
 class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make another one"):

@@ -39,7 +39,7 @@ from crown.stages.over.stage import Over
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.stages.running.shifts import Shifts
-from crown.stages.state import saving
+from crown.stages.state import memory
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
 from crown.stages.tables.base_tables import BaseTables
 from crown.stages.tables.join_as_table import fully_stored
@@ -51,7 +51,7 @@ from plans.program import Program
 from plans.programs.reads import asks_users, key_of
 from plans.programs.wiring import wiring
 from plans.search.cells.shares import grids_of
-from plans.time.clock import reads_clock
+from plans.time.windows import reads_clock
 
 REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)
 """The errors after which a stage is unchanged. The last two are raised by expressions."""
@@ -368,7 +368,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     # ------------------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
-        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.saving.write``.
+        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.memory.write``.
 
         Raises SnapshotError if it cannot be written, and if ``path`` is the file in which the state is kept.
         """
@@ -377,7 +377,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             raise SnapshotError(f"{target} is the file in which this view keeps its state; save to another one")
         self.compact()
         options = self.on_missing, self.selecting, self.threads
-        return saving.write(target, self._program, *options, extra, self.memory.parts)
+        return memory.write(target, self._program, *options, extra, self.memory.parts)
 
     @property
     def version(self) -> int:

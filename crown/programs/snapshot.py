@@ -1,4 +1,4 @@
-"""Reads a snapshot of a program, which ``crown.stages.state.saving`` wrote.
+"""Reads a snapshot of a program, which ``crown.stages.state.memory`` wrote.
 
 A file is opened whole or not at all: its checksums, its program, and that every part belongs to that program are
 checked before an engine sees any of it.
@@ -20,8 +20,14 @@ from crown.kernels.memory import arena as A
 from crown.programs.cells.engine import Engine, ProgramCells
 from crown.programs.database_engine import DatabaseEngine
 from crown.programs.program import ProgramEngine
-from crown.stages.state.memory import ProgramMemory, layout_words, limits_of, parts_of_program, parts_with_own_words
-from crown.stages.state.saving import KIND
+from crown.stages.state.memory import (
+    KIND,
+    ProgramMemory,
+    layout_words,
+    limits_of,
+    parts_of_program,
+    parts_with_own_words,
+)
 from crown.store import words_file
 from plans.errors import PlanError
 from plans.program import Program

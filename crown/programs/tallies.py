@@ -25,7 +25,7 @@ class Tallies:
 
     A number that was not kept from the beginning is not known: of a state that an older release wrote, or of a stage
     without memory that was loaded. ``set`` says it then. ``work``: per stage where its words ``READ`` and ``PASSED``
-    are; joins count what they do by themselves (``crown.analysis.work``).
+    are; joins count what they do by themselves (``crown.analysis.report``).
     """
 
     def __init__(self, stages: Sequence[Stage]) -> None:

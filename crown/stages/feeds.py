@@ -9,8 +9,7 @@ import numpy as np
 from crown.results.columns import Fed, Frame, Projection
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
-from plans.programs.exploded import EXPLODE, exploded_column
-from plans.programs.stages import Feed
+from plans.programs.stages import EXPLODE, Feed, exploded_column
 from plans.schema import Column
 
 

@@ -12,8 +12,7 @@ from crown.stages.feeds import fed_of, readers
 from crown.stages.protocol import Stage
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
-from plans.programs.exploded import EXPLODE
-from plans.programs.stages import LinearStage
+from plans.programs.stages import EXPLODE, LinearStage
 from plans.schema import Column
 
 

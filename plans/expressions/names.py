@@ -10,18 +10,7 @@ from plans.expressions.build import Expr, call
 from plans.expressions.functions import table
 from plans.expressions.functions.apply import fitted
 from plans.expressions.functions.function import Function, Macro
-from plans.expressions.macros import (
-    arrays,
-    conditions,
-    dialects,
-    lengths,
-    lists,
-    meanings,
-    numbers,
-    others,
-    texts,
-    times,
-)
+from plans.expressions.macros import arrays, conditions, dialects, lists, meanings, numbers, others, texts, times
 
 
 def _functions(modules: Iterable[ModuleType]) -> list[Function]:
@@ -32,7 +21,7 @@ FAMILIES: dict[str, tuple[Function | Macro, ...]] = {
     "Choices and casts": conditions.TABLE,
     "Numbers": (*numbers.TABLE, *_functions(table.NUMBERS)),
     "Texts": (*texts.TABLE, *_functions(table.TEXTS)),
-    "Dates and times": (*times.TABLE, *lengths.TABLE, *_functions(table.TIMES)),
+    "Dates and times": (*times.TABLE, *_functions(table.TIMES)),
     "Arrays, maps and structs": (*arrays.TABLE, *_functions(table.COLLECTIONS)),
     "Other systems' names": (*others.TABLE, *lists.TABLE, *meanings.TABLE, *dialects.TABLE),
 }

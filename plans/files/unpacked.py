@@ -1,4 +1,7 @@
-"""Reads the bytes of a file and decompresses them: gzip, zstd, bzip2, or the only file of a zip archive."""
+"""Reads the bytes of a file and decompresses them: gzip, zstd, bzip2, or the only file of a zip archive.
+
+A text is also read in pieces of whole rows, so that a stream need not fit into memory.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import re
 import zipfile
 import zlib
 from codecs import BOM_UTF8
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import BinaryIO
@@ -142,3 +146,30 @@ def checked_text(data: bytes, place: Place) -> bytes:
             line = place.line(data, error.start)
             raise place.error(f"line {line} is not UTF-8 text; convert the file to UTF-8") from None
     return data
+
+
+SIZE = 1 << 26
+
+
+def pieces(stream: BinaryIO, place: Place, size: int = SIZE) -> Iterator[tuple[Place, bytes]]:
+    """Yields the bytes of a stream in pieces of about `size` bytes, with the position of each. A longer row is a piece
+    of its own."""
+    rest = b""
+    while block := stream.read(size):
+        rest += block
+        end = _end_of_rows(rest)
+        if end:
+            yield place, rest[:end]
+            place, rest = place.after(rest, end), rest[end:]
+    if rest:
+        yield place, rest
+
+
+def _end_of_rows(data: bytes) -> int:
+    """Returns the end of the last line that does not end inside of quotes, or 0 if there is none."""
+    mark = b"\n" if b"\n" in data else b"\r"
+    end = data.rfind(mark, 0, len(data) - 1) + 1 if mark == b"\r" else data.rfind(mark) + 1
+    while end and data.count(b'"', 0, end) % 2:
+        quote = data.rfind(b'"', 0, end)  # opens the value in which the line ends
+        end = data.rfind(mark, 0, quote) + 1
+    return end

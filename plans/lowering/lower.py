@@ -7,21 +7,26 @@ from dataclasses import replace
 
 from plans.errors import PlanError
 from plans.expressions.coercion import check_ordered
+from plans.lowering.clock.conditions import timed
 from plans.lowering.comparisons.bands import is_listed
+from plans.lowering.comparisons.bests import by_bests
+from plans.lowering.comparisons.slices import sliced
+from plans.lowering.firsts import first_values
+from plans.lowering.groups.copies import grouped_once
 from plans.lowering.groups.expansion import grouping
-from plans.lowering.groups.narrowing import is_sum
+from plans.lowering.groups.narrowing import is_sum, narrowed
+from plans.lowering.groups.numbers import numbered
 from plans.lowering.groups.payloads import summed
 from plans.lowering.groups.values import distinct_already, with_values
 from plans.lowering.joins.computed import has_computed_joins, with_columns_for_joins
 from plans.lowering.joins.cores import counting, feed, joined, plan_of, selection
 from plans.lowering.joins.existence import without_distinct
 from plans.lowering.joins.outer import inner_joined
-from plans.lowering.rules import rewritten
+from plans.lowering.ranks import ranked
 from plans.lowering.stages import Stages
 from plans.payloads.sums import ONCE
 from plans.plan import passed
 from plans.program import Program, program_of
-from plans.programs.exploded import exploded
 from plans.programs.reads import typed
 from plans.programs.stages import (
     Feed,
@@ -33,6 +38,7 @@ from plans.programs.stages import (
     SliceStage,
     TimedStage,
     TopStage,
+    exploded,
 )
 from plans.queries.algebra import (
     Group,
@@ -53,6 +59,16 @@ from plans.schema import STAGE
 from plans.search.cost import checked_rates
 from plans.search.padding import NoPlaceError
 from plans.stack import with_room
+
+RULES = (numbered, ranked, sliced, timed, by_bests, narrowed, grouped_once, first_values)
+"""Functions from relation to relation. Each returns an equivalent relation."""
+
+
+def rewritten(relation: Relation) -> Relation:
+    """Returns an equivalent relation in the forms that `lower` accepts."""
+    for rule in RULES:
+        relation = rule(relation)
+    return relation
 
 
 def lower(

@@ -24,7 +24,8 @@ PICKED = ("first_value", "last_value", "nth_value")
 ENDS = ("min", "max")
 CHOSEN = ("max_by", "min_by", "mode")
 """Aggregates whose value is that of one row: the last or the first row by another column that has a value, or the most
-frequent value. Ties are broken by the least value, NULL first. In groups they are joins (`plans.frontends.picked`)."""
+frequent value. Ties are broken by the least value, NULL first. In groups they are joins
+(`plans.frontends.aggregates`)."""
 GATHERED = (
     *CHOSEN, "percentile", "percentile_trunc", "percentile_disc", "string_agg", "array_agg", "bit_and", "bit_or",
     "bit_xor",

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from plans.errors import PlanError
-from plans.lowering.lower import check_names, notes_of, stage_of
-from plans.lowering.rules import rewritten
+from plans.lowering.lower import check_names, notes_of, rewritten, stage_of
 from plans.lowering.stages import Stages
 from plans.plan import Result
 from plans.planner import check_options, parse
@@ -23,8 +22,7 @@ from plans.queries.algebra import Relation, bases
 from plans.schema import Column, Schema, Table
 from plans.search.cost import checked_rates
 from plans.stack import with_room
-from plans.time.clock import CLOCK, reads_clock
-from plans.time.windows import Window, bound, not_null
+from plans.time.windows import CLOCK, Window, bound, not_null, reads_clock
 
 
 def empty(schema: Any, windows: Mapping[str, Window] | None = None) -> Program:

@@ -5,6 +5,11 @@ over all batches is the stage's definition over the sums of its inputs. A stage 
 delete of an absent row, because the stages before it are exact.
 
 Columns have the planner's types (`plans.schema`). Rows between stages are bags: every row has a multiplicity > 0.
+
+Feeds in which a row enters once for each element of an array.
+
+The column of the elements is an `EXPLODE` of the array, which is not a scalar function: it is the whole expression of
+one column of a feed, and the reader of the feed expands it.
 """
 
 from __future__ import annotations
@@ -16,11 +21,48 @@ from typing import Any, ClassVar
 from plans import serial
 from plans.expressions.build import col
 from plans.expressions.expr import Expr
+from plans.nested import element_of
 from plans.payloads.carried import ExportedSum, JoinSum, Summed
 from plans.plan import Output, Plan, passed
-from plans.programs.bands import Band
 from plans.programs.frames import Frame, Order, Slice, WindowFunction, keep_values
 from plans.schema import Column
+
+SUMS, GROUPS, ROWS = "sums", "groups", "rows"
+"""How a row of one side finds rows of the other side: as sums over all that match, as such sums for each of the groups
+that the outputs show, or one by one."""
+PairTerm = tuple[tuple[str, str], ...]
+"""A product of factors: (feed column, kind of factor), see `plans.payloads.payload`."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """Pairs of a row of `bands` and a row of `points` with equal keys (NULL equals NULL), whose point is in the band.
+
+    `keys` are pairs of feed columns. A point is in the band if it is above `low`, a column of `bands`, and below
+    `high`. Either bound may be missing or NULL: the band is open there. `outside` says whether the bound itself is
+    excluded. The feeds leave out points that are NULL, and empty bands. `outputs` are columns of both feeds, whose
+    names differ. `kept`: how each side finds the rows of the other. With `terms`, of which the first is empty, the rows
+    also carry the sums of these products, and only group stages read them.
+    """
+
+    keys: tuple[tuple[str, str], ...]
+    low: str | None
+    high: str | None
+    outside: tuple[bool, bool]
+    point: str
+    outputs: tuple[Output, ...]
+    kept: tuple[str, str]
+    terms: tuple[PairTerm, ...] = ()
+
+    def within(self, point: str, low: str, high: str) -> str:
+        """Returns the condition with these names in the syntax of SQL."""
+        parts = []
+        if self.low is not None:
+            parts.append(f"{point} {'>' if self.outside[0] else '>='} {low}")
+        if self.high is not None:
+            parts.append(f"{point} {'<' if self.outside[1] else '<='} {high}")
+        return " AND ".join(parts)
+
 
 Function = int | tuple["str | Function", ...]
 """A function of the multiplicities of leaves: the number of a leaf, or (operator, operand, ...).
@@ -316,3 +358,21 @@ def outputs_of(stage: Stage) -> tuple[Output, ...]:
 def once_each(number: int, columns: Iterable[Output | Column]) -> PointwiseStage:
     """Returns the stage with the distinct rows of stage `number`, which has these columns."""
     return PointwiseStage((Feed(number, passed(columns)),), ("distinct", 0))
+
+
+EXPLODE = "explode"
+"""The operator of a feed column that has the elements of an array, one per row."""
+
+
+def exploded(feed: Feed) -> Feed:
+    """Returns a feed in which a row enters once for each element of the array in its last column."""
+    *rest, array = feed.columns
+    element = element_of(array.type)
+    assert element is not None, "the last column is an array"
+    return replace(feed, columns=(*rest, Output(array.name, element, Expr(EXPLODE, element, (array.expr,)))))
+
+
+def exploded_column(feed: Feed) -> Output | None:
+    """Returns the column of a feed that multiplies rows, with the array as its expression, or None if there is none."""
+    found = next((column for column in feed.columns if column.expr.op == EXPLODE), None)
+    return None if found is None else Output(found.name, found.expr.args[0].type, found.expr.args[0])

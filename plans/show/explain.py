@@ -18,8 +18,7 @@ from plans.search.cells.count import portion
 from plans.search.cells.shares import solve
 from plans.search.counted.classes import Edge, edges
 from plans.show import upkeep
-from plans.show.evaluated import IsNative, by_arrow
-from plans.show.wires import of_table
+from plans.show.wires import IsNative, by_arrow, of_table
 
 WIDTH = 110
 

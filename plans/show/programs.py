@@ -10,7 +10,6 @@ from plans.expressions.sqltext import COMPARISONS, identifier
 from plans.payloads.payload import VALUE
 from plans.plan import Output
 from plans.program import Program
-from plans.programs.bands import PairTerm
 from plans.programs.frames import EVERY_ROW, SESSIONS, VALUED, Frame, Order, WindowFunction, kinds
 from plans.programs.stages import (
     Aggregate,
@@ -21,6 +20,7 @@ from plans.programs.stages import (
     JoinStage,
     LinearStage,
     OverStage,
+    PairTerm,
     PointwiseStage,
     SingleStage,
     SliceStage,
@@ -32,9 +32,8 @@ from plans.programs.wiring import Wires, wiring
 from plans.schema import Table
 from plans.serial import kind_name
 from plans.show import cells as cut
-from plans.show import evaluated, explain, upkeep
-from plans.show.evaluated import IsNative
-from plans.show.wires import of_stage, of_table
+from plans.show import explain, upkeep
+from plans.show.wires import IsNative, by_arrow, lines_by_arrow, of_stage, of_table
 from plans.show.wires import to_json as wires_to_json
 from plans.time import durations
 
@@ -69,7 +68,7 @@ def text(
         if dropped(stage):
             continue
         lines += ["", f"stage {number}   {kind(stage)}{result_mark(program, number)}"]
-        for line in (*lines_of(stage), *evaluated.line(stage, is_native), *of_stage(number, wires), *_costs(stage)):
+        for line in (*lines_of(stage), *lines_by_arrow(stage, is_native), *of_stage(number, wires), *_costs(stage)):
             lines += _wrapped(line)
         lines += _tree(stage)
     return "\n".join(lines) + "\n"
@@ -125,7 +124,7 @@ def explained(
     if segments:
         explained_parts["batch"] = list(segments)
     if is_native is not None:
-        explained_parts["by_arrow"] = [evaluated.by_arrow(stage, is_native) for stage in program.stages]
+        explained_parts["by_arrow"] = [by_arrow(stage, is_native) for stage in program.stages]
     shown = {**json.loads(to_json(program)), "explained": explained_parts}
     return json.dumps(shown, indent=2) + "\n"
 

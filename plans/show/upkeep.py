@@ -9,9 +9,12 @@ from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import LISTED, ORDERED
 from plans.plan import Plan
 from plans.program import Program
-from plans.programs.bands import GROUPS, ROWS, SUMS, Band
 from plans.programs.frames import keep_values
 from plans.programs.stages import (
+    GROUPS,
+    ROWS,
+    SUMS,
+    Band,
     BandStage,
     GroupStage,
     JoinStage,

@@ -1,16 +1,21 @@
 """Describes the wiring of a program: the rows and columns read of each table, and how a stage passes rows on.
 
 The wires are those of ``plans.programs.wiring``. An engine passes its own wires, so that the description is true of it.
+
+Expressions without a native form split the kernels of a stage in two. Only the engine knows which expressions have a
+native form (`crown.expressions`), so the caller passes this knowledge in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from plans.expressions.expr import Expr
+from plans.plan import Output
 from plans.program import Program
-from plans.programs.reads import Parts
+from plans.programs.reads import Parts, feeds
+from plans.programs.stages import EXPLODE, GroupStage, JoinStage, Stage
 from plans.programs.wiring import Wire, Wires
 from plans.schema import Table
 
@@ -61,3 +66,37 @@ def _texts(parts: Iterable[Expr]) -> list[str]:
 def _all(parts: Parts) -> str:
     """Returns a conjunction of conditions as text."""
     return " AND ".join(f"({part})" if part.op == "or" else str(part) for part in sorted(parts, key=str))
+
+
+IsNative = Callable[[Expr], bool]
+"""Returns whether a whole expression has a native form."""
+
+
+def by_arrow(stage: Stage, is_native: IsNative) -> list[str]:
+    """Returns the distinct expressions of a stage that Arrow evaluates, without constants."""
+    predicates: list[Expr] = []
+    outputs: list[Output] = []
+    if isinstance(stage, JoinStage):
+        predicates += stage.plan.residual
+        outputs += stage.plan.output
+    for feed in feeds(stage):
+        predicates += [] if feed.where is None else [feed.where]
+        outputs += feed.columns
+    if isinstance(stage, GroupStage):
+        predicates += [] if stage.having is None else [stage.having]
+        outputs += stage.outputs
+    found = [predicate for predicate in predicates if not is_native(predicate)]
+    return list(dict.fromkeys(map(str, [*found, *_computed(outputs, is_native)])))
+
+
+def lines_by_arrow(stage: Stage, is_native: IsNative | None) -> list[str]:
+    """Returns the result of `by_arrow` as a line; no line if it is empty, or if `is_native` is None."""
+    found = [] if is_native is None else by_arrow(stage, is_native)
+    return [f"evaluated by Arrow: {', '.join(found)}"] if found else []
+
+
+def _computed(outputs: Iterable[Output], is_native: IsNative) -> Iterable[Expr]:
+    for output in outputs:
+        expr = output.expr.args[0] if output.expr.op == EXPLODE else output.expr
+        if expr.op not in ("col", "literal") and (expr.type != output.type or not is_native(expr)):
+            yield expr

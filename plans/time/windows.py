@@ -7,18 +7,22 @@ long the rows of a relation are kept. At any time, the result is that of the que
 It never moves back, and only rows of this relation (or `View.advance`) move it. Rows expire in steps: a row of time `t`
 is kept until the watermark reaches `floor(t / step) * step + size`. With steps of one unit this is a time to live; with
 steps as long as the window these are tumbling windows.
+
+*Clock.* A query that reads the clock by `NOW()` reads a table of one row, `CLOCK`, whose column `now` is the time.
+Moving the clock is an ordinary change of this row: it is part of a batch, written to logs with the batch, replayed and
+undone with it. The row is an upsert by a constant key with the time as its sequence, so the clock never moves back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 from plans.errors import PlanError
 from plans.nested import is_nested
-from plans.schema import Table
+from plans.schema import Column, Table
 from plans.time import durations
 from plans.types import shown
 
@@ -265,3 +269,21 @@ def not_null(tables: tuple[Table, ...], windows: tuple[Window, ...]) -> tuple[Ta
         )
         for table in tables
     )
+
+
+NAME = "now()"
+"""The name of the relation."""
+KEY, NOW = "clock", "now"
+"""The columns of the relation: the key of its single row, 0, and the time."""
+CLOCK = Table(
+    NAME,
+    (Column(KEY, "int32", required=True), Column(NOW, "timestamp", required=True)),
+    key=(KEY,),
+    upserts=True,
+    sequence=NOW,
+)
+
+
+def reads_clock(tables: Iterable[Table]) -> bool:
+    """Returns whether one of the tables is the clock."""
+    return any(table.name == NAME for table in tables)

@@ -8,11 +8,18 @@ belongs to another, and the change does not contain the old join columns. Cut by
 one cell, which stores the row. The output of that cell is the net change of a set, so the query's cells receive exact
 deletes in any order. In the same way two rows with one key may belong to two cells of the query, and meet only here.
 The cost is one more shuffle of the changes and one more log.
+
+Relations with windows, where the query has several cells, pass through an operator of their own, in one cell.
+
+    changes → the window → inserted, deleted and expired rows → the cells of the query
+
+``plans.search.cells.windows`` explains why it has one cell. The cost is one more shuffle of the changes and one more
+log. A query in one cell has its windows in that cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +31,7 @@ from plans.schema import Table
 from plans.search.cells.cuts import Role
 from plans.search.cells.exchanges import Exchange
 from plans.search.cells.shares import Grid
+from plans.search.cells.windows import within
 from spark_jobs.dispatch.chain import ExchangeStep, strides, words_of
 from spark_jobs.errors import SourceError
 
@@ -67,4 +75,27 @@ def strides_by_key(maintained: Program, cells: int, operator: str, **common: Any
         common["fingerprint"] = kept.maintained.fingerprint
         common["query"] = kept.maintained.query
         (found[table.name.lower()],) = strides((kept,), operator=name, **common)
+    return found
+
+
+WITHIN = ".window."
+"""Stands in an operator's name between the name of the query's operator and the relation of the window."""
+
+
+def strides_within(
+    maintained: Program, rounds: Sequence[Exchange], operator: str, **common: Any
+) -> Mapping[str, ExchangeStep]:
+    """Returns, by relation in lower case, the operators in front of a program for its relations with windows.
+
+    ``rounds``: the rounds of the query. They have no windows themselves if these operators exist. ``common``: as for
+    ``strides``.
+    """
+    if rounds[0].maintained.windows:
+        return {}
+    found, windows = {}, within(maintained, common["on_missing"] == "raise")
+    words = words_of(windows)
+    for relation, kept in windows.items():
+        name = operator + WITHIN + words[relation]
+        own = {"fingerprint": kept.maintained.fingerprint, "query": kept.maintained.query}
+        (found[relation],) = strides((kept,), operator=name, **{**common, **own})
     return found

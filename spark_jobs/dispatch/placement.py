@@ -18,7 +18,7 @@ import warnings
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from plans.callers import levels_to_caller
+from plans.errors import levels_to_caller
 from spark_jobs import cluster
 from spark_jobs.dispatch.envelope import CELL
 from spark_jobs.errors import SparkJobError

@@ -20,8 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from plans.callers import levels_to_caller
-from plans.errors import QueryWarning
+from plans.errors import QueryWarning, levels_to_caller
 from plans.files.delimited import UNREADABLE
 from plans.schema import Schema, Table
 from spark_jobs.errors import SourceError

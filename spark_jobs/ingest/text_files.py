@@ -21,8 +21,7 @@ from plans.errors import FileError
 from plans.files.delimited import UNREADABLE, texts
 from plans.files.formats import CSV, named
 from plans.files.layout import Layout, layout
-from plans.files.pieces import SIZE, pieces
-from plans.files.unpacked import Place, checked_format, checked_text, opened, unreadable
+from plans.files.unpacked import SIZE, Place, checked_format, checked_text, opened, pieces, unreadable
 from plans.schema import Table
 from spark_jobs.ingest.source_log import LOCAL
 

@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from plans.search.cells.exchanges import rounds
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
-from spark_jobs.dispatch.keys import strides_by_key
-from spark_jobs.dispatch.windows import strides_within
+from spark_jobs.dispatch.keys import strides_by_key, strides_within
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.ingest.conventions import normal
 from spark_jobs.operator import Query, after_keys, default_cells, planned

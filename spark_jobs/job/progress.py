@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crown.ingest.tables.columns import WEIGHT
 from spark_jobs.dispatch.chain import MERGE
-from spark_jobs.dispatch.keys import KEYS
-from spark_jobs.dispatch.windows import WITHIN
+from spark_jobs.dispatch.keys import KEYS, WITHIN
 from spark_jobs.ingest.text_files import FILES, READ
 from spark_jobs.log.state_log import cell_folders, read_note
 from spark_jobs.storage.folder import Folder

@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from crown.analysis.telemetry import instrumented
+from crown.analysis.prometheus import instrumented
 from crown.guards.arguments import flag_of, number_of
 from crown.projects.specification import AUTO, FULL, INCREMENTAL, POLICIES
 from plans.schema import Schema
@@ -35,8 +35,7 @@ from spark_jobs.pipelines.definitions.project import Definition, Project, Texts
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.definitions.stored import store, stored_analysis, stored_texts
 from spark_jobs.pipelines.delivery import Delivery, Function
-from spark_jobs.pipelines.inputs.declared import DeclaredSource, declared_source, with_streams
-from spark_jobs.pipelines.inputs.streams import StreamingTable
+from spark_jobs.pipelines.inputs.declared import DeclaredSource, StreamingTable, declared_source, with_streams
 from spark_jobs.pipelines.maker import Maker
 from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.state import PipelineState

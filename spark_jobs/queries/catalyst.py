@@ -3,31 +3,120 @@
 Spark's analyzer resolves names, types, casts and views. Two kinds of optimizer rules run after it: those that turn
 correlated subqueries into joins, and, where rows are numbered, the rule that drops unread columns. None of them reads
 data, statistics or the clock.
+
+User-defined functions (``crown.function``, ``crown.aggregate``) are registered with the session. Spark's analyzer then
+knows their names and types, its plan names them, and the front-end finds them by these names. Views that Spark computes
+call them, too.
+
+A query may be that of a checkpoint in another spelling; the stream then continues with the checkpoint's plan. A plan's
+fingerprint contains variables and aliases, because the layout of state depends on them. A query that only renames them,
+or reorders its atoms, has another fingerprint and the same result. So the stored query is planned again. If its plan
+has the stored fingerprint, and the two plans are isomorphic, the stored plan is used.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.java_gateway import JavaObject, is_instance_of
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
+from pyspark.sql.functions import arrow_udf
 
-from plans.errors import PlanError
+from plans.errors import PlanError, QueryWarning
+from plans.expressions.columns import intervals
+from plans.expressions.functions.user import NAMED, UserAggregate, UserFunction
 from plans.frontends.catalyst.relations import parse
 from plans.frontends.catalyst.tree import tables_of, views_of
+from plans.program import Program
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
+from plans.theory.isomorphism import difference, isomorphic
+from plans.types import arrow_type
+from spark_jobs.errors import PlanChangedError, SparkJobError
 from spark_jobs.ingest.types import spark_type, type_of_spark
-from spark_jobs.queries.functions import not_carried, register_functions
+from spark_jobs.log.meta import read_meta
 from spark_jobs.queries.plan_values import filled
+from spark_jobs.storage.folder import Folder
+
+
+def register_functions(spark: SparkSession) -> None:
+    """Registers the functions of this process with a session, except functions that return months, which PySpark does
+    not support.
+    """
+    for own in NAMED.values():
+        if "months" not in _gives(own):
+            call = _aggregate(own) if isinstance(own, UserAggregate) else _scalar(own)
+            spark.udf.register(own.name, arrow_udf(call, spark_type(_gives(own))))  # type: ignore[call-overload]
+
+
+def not_carried(name: str) -> PlanError | None:
+    """Returns the error for a query that calls a function which PySpark does not support; None if it does, or if the
+    function is unknown.
+    """
+    own = NAMED.get(name.upper())
+    if own is None or "months" not in _gives(own):
+        return None
+    message = f"function {own.name!r} returns {_gives(own)}, which PySpark does not support"
+    return PlanError(message, hint="return a number of months")
+
+
+def _gives(own: UserFunction | UserAggregate) -> str:
+    """Returns the type of the result."""
+    return own.finish.gives if isinstance(own, UserAggregate) else own.gives
+
+
+def _scalar(own: UserFunction) -> Callable[..., pa.Array]:
+    def call(*arrays: pa.Array) -> pa.Array:
+        return _values(own, arrays)
+
+    return call
+
+
+def _aggregate(own: UserAggregate) -> Callable[..., Any]:
+    def call(*arrays: pa.Array) -> Any:
+        lifted = _values(own.lift, arrays)
+        lifted = lifted.filter(pc.is_valid(lifted))
+        sums = [pa.array([_sum(pc.struct_field(lifted, field.name))]) for field in lifted.type]
+        return _values(own.finish, [*sums, pa.array([len(lifted)])])[0].as_py()
+
+    return call
+
+
+def _sum(values: pa.Array) -> Any:
+    """Returns the sum of values. The sum of doubles is exact and rounded once, as in views."""
+    known = values.drop_null()
+    if not pa.types.is_floating(values.type) or len(known) == 0 or not pc.all(pc.is_finite(known)).as_py():
+        return pc.sum(known).as_py()
+    try:
+        return math.fsum(known.to_numpy())
+    except OverflowError:  # of a partial sum, or of the result
+        total = sum(map(Fraction, known.to_pylist()))
+    try:
+        return float(total)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
+
+
+def _values(own: UserFunction, arrays: Sequence[pa.Array]) -> pa.Array:
+    """Returns the values of rows as an Arrow array."""
+    given = [
+        intervals.carried(array.cast(arrow_type(type_)), type_) for array, type_ in zip(arrays, own.takes, strict=True)
+    ]
+    return intervals.restored(own.evaluate(*given), own.gives)
+
 
 _RULES = (
     "PullupCorrelatedPredicates",
@@ -196,3 +285,56 @@ def _message(error: AnalysisException | ParseException) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     message = " ".join(line for line in lines if line and not line.startswith(("==", "'", "+-", ":-")))
     return f"Spark refuses the query: {message}"
+
+
+def kept(
+    plan: Program,
+    state: Folder | None,
+    certain: bool,
+    planned: Callable[[str, str], Program],
+) -> Program:
+    """Returns the plan by which ``state`` is laid out, if ``plan`` is the same query; else ``plan``.
+
+    ``state``: the operator's folder, or None; ``certain``: the state belongs to this stream. ``planned(query,
+    dialect)`` plans a text. Raises :class:`PlanChangedError` with the difference, if the state is this stream's and of
+    another query that can still be planned.
+    """
+    meta = _meta(state)
+    if meta is None or meta["fingerprint"] == plan.fingerprint:
+        return plan
+    for dialect in ("spark", "ansi"):
+        stored = _again(meta["query"], dialect, planned)
+        if stored is None or stored.fingerprint != meta["fingerprint"]:
+            continue  # its tables are no longer given, or are declared differently
+        if isomorphic(stored, plan):
+            return stored
+        if certain:
+            before = f"plan {meta['fingerprint']} ({_line(meta['query'])})"
+            now = f"plan {plan.fingerprint} ({_line(plan.query)})"
+            raise PlanChangedError(
+                f"the state in {state} was written by {before}, but this is {now}: {difference(stored, plan)}. A "
+                "changed query needs its own state: give it a new checkpoint, or go back to this one's query. Two "
+                "queries in one stream need different operator= names"
+            )
+        return plan
+    return plan
+
+
+def _meta(state: Folder | None) -> dict[str, Any] | None:
+    """Returns the ``meta.json`` of the state; before the first batch, that of the backfill from which it starts."""
+    if state is None:
+        return None
+    return read_meta(state) or read_meta(state.parent.parent / "backfill" / state.name)
+
+
+def _again(query: str, dialect: str, planned: Callable[[str, str], Program]) -> Program | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", QueryWarning)
+        try:
+            return planned(query, dialect)
+        except (PlanError, SparkJobError):
+            return None
+
+
+def _line(query: str) -> str:
+    return " ".join(query.split())

@@ -19,8 +19,7 @@ from spark_jobs.cell.engines import rebuilt
 from spark_jobs.cell.kept_plan import NAME as PLAN
 from spark_jobs.cell.kept_plan import KeptPlan, kept_plan
 from spark_jobs.dispatch.chain import MERGE, ExchangeStep, strides
-from spark_jobs.dispatch.keys import KEYS, by_key
-from spark_jobs.dispatch.windows import WITHIN, strides_within
+from spark_jobs.dispatch.keys import KEYS, WITHIN, by_key, strides_within
 from spark_jobs.errors import CheckpointError
 from spark_jobs.log.history import SparkHistory, reconcile, stream_of
 from spark_jobs.log.meta import read_meta

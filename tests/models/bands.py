@@ -8,8 +8,7 @@ from itertools import product
 from operator import ge, gt, le, lt
 from typing import Any
 
-from plans.programs.bands import Band
-from plans.programs.stages import BandStage
+from plans.programs.stages import Band, BandStage
 from tests.models.view import normalise
 
 Row = tuple[Any, ...]

@@ -15,8 +15,8 @@ import pyarrow as pa
 from crown.errors import SeveralRowsError
 from plans.plan import Output
 from plans.program import Program
-from plans.programs.exploded import EXPLODE, exploded_column
 from plans.programs.stages import (
+    EXPLODE,
     BandStage,
     Feed,
     Function,
@@ -28,6 +28,7 @@ from plans.programs.stages import (
     SliceStage,
     TimedStage,
     TopStage,
+    exploded_column,
     outputs_of,
 )
 from plans.schema import Column

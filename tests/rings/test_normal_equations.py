@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from crown.ml import normal
-from crown.ml.exact import least_norm
-from crown.ml.normal import solve
+from crown.ml.normal import least_norm, solve
 
 Exact = list[list[Fraction]]
 

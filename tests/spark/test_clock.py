@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from plans.schema import Schema
-from plans.time.clock import CLOCK
+from plans.time.windows import CLOCK
 from spark_jobs import maintain
 from spark_jobs.errors import SourceError
 from tests.marks import slow

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ivm_triangle.contents import Contents, IndexedSet
-from ivm_triangle.partition import Thresholds
-from ivm_triangle.terms import ANY, LOOKUP, Program, program
+from ivm_triangle.terms import ANY, LOOKUP, Program, Thresholds, program
 from tests.models.triangle.enumerate import Hop, HopUnion, enumerate_results
 from tests.models.triangle.triangle import Reference
 from tests.triangle.oracles import brute_force, hubs, project, store

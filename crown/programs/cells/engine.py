@@ -32,7 +32,7 @@ from crown.programs.cells.result import ResultOfCells
 from crown.programs.cells.vote import Stopped, Vote
 from crown.programs.program import ProgramEngine
 from crown.programs.wanted import ALL, HELD, Wanted
-from crown.stages.state import saving
+from crown.stages.state import memory
 from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.store.memory import ADDRESSABLE
 from plans.program import Program
@@ -329,10 +329,10 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
     # ------------------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
-        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.saving.write``."""
+        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.memory.write``."""
         self.compact()
         options = self.on_missing, self.selecting, self.threads
-        return saving.write(path_of(path, "path"), self.plan, *options, extra, self.memory.parts, self.dealt)
+        return memory.write(path_of(path, "path"), self.plan, *options, extra, self.memory.parts, self.dealt)
 
     def compact(self) -> int:
         """Frees the dictionary entries that nothing refers to; how many. O(state)."""

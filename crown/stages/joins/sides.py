@@ -32,8 +32,8 @@ from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.payloads.payload import VALUE
 from plans.payloads.sums import Term
-from plans.programs.bands import GROUPS, ROWS, Band, PairTerm
 from plans.programs.frames import Order
+from plans.programs.stages import GROUPS, ROWS, Band, PairTerm
 from plans.schema import Column
 
 _WORD = np.uint64(63)

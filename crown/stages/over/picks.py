@@ -8,7 +8,7 @@ import numpy as np
 
 from crown.stages.kernels.over import picks as kernels
 from crown.stages.kernels.over.replaced import replaced
-from crown.stages.over.affected import Affected
+from crown.stages.over.stretches import Affected
 from crown.stages.over.sums import Sums
 from crown.stages.trees import Partitions
 from plans.programs.frames import NEIGHBOURS, SESSIONS, WindowFunction

@@ -19,10 +19,10 @@ from crown.stages.kernels.over import replaced
 from crown.stages.kernels.trees import orders
 from crown.stages.kernels.trees.ordered import BEHIND, FIRST
 from crown.stages.orders import order_of
-from crown.stages.over.affected import Affected
 from crown.stages.over.flips import Flips
 from crown.stages.over.frames import plus_offset
 from crown.stages.over.picks import Picks
+from crown.stages.over.stretches import Affected
 from plans.programs import frames
 from plans.programs.frames import Frame, WindowFunction
 from plans.programs.stages import OverStage

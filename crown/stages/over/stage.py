@@ -23,14 +23,13 @@ from crown.kernels.memory.tables import table_at
 from crown.stages.feeds import Reader
 from crown.stages.kernels.over import partitions as kernels
 from crown.stages.orders import order_words
-from crown.stages.over.affected import Affected
 from crown.stages.over.flips import Flips
 from crown.stages.over.frames import Frames
 from crown.stages.over.gathered import values_read
 from crown.stages.over.ordered_values import OrderedValues
 from crown.stages.over.picks import Picks
 from crown.stages.over.reach import Reach
-from crown.stages.over.stretches import Stretches
+from crown.stages.over.stretches import Affected, Stretches
 from crown.stages.over.sums import Sums
 from crown.stages.protocol import Part, Stage
 from crown.stages.running.cuts import Pieces

@@ -1,19 +1,30 @@
-"""The memory of a program: parts of equal length, for the dictionary, the base tables, and each stage."""
+"""The memory of a program: parts of equal length, for the dictionary, the base tables, and each stage.
+
+A snapshot of a program is one file with the program and the state of its parts. It is a file of words (see
+``crown.store.words_file``). Its header has the program, the option for missing deletes, whether rows that no stage
+reads are left out, the number of threads, the grids of the stages (``grids``), how relations are dealt to cells of the
+whole program (``dealt``), and the fields of the owner (``extra``). Its parts are those of the memory, up to their
+high-water marks. ``crown.programs.snapshot`` reads it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels.memory import arena as A
+from crown.kernels.memory.arena import H_TOP
 from crown.kernels.memory.tables import new_table, table_at
 from crown.stages.protocol import Part
+from crown.store import words_file
 from crown.store.budget import Budget, Share
 from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, whole_pages
@@ -205,3 +216,32 @@ def _separate_arenas(parts: int, length: int) -> tuple[list[np.ndarray], list[Sp
     """Returns ``parts`` arenas of anonymous memory, and the space of each."""
     made = [anonymous(length) for _ in range(parts)]
     return [arena for arena, _ in made], [space for _, space in made]
+
+
+KIND = b"crown snapshot"
+
+
+def write(
+    path: str | os.PathLike[str],
+    program: Program,
+    on_missing: str,
+    selecting: bool,
+    threads: int,
+    extra: dict[str, Any] | None,
+    parts: Sequence[np.ndarray],
+    dealt: Mapping[str, str] | None = None,
+) -> int:
+    """Writes a state between two batches. Returns the bytes written. O(state). ``dealt``: how relations are dealt to
+    cells of the whole program, one per thread.
+
+    Raises SnapshotError if the file cannot be written.
+    """
+    grids = [grid.to_json() for grid in grids_of(program, threads if dealt is None else 1)]
+    header = {"program": program.to_json(), "on_missing": on_missing, "selecting": selecting}
+    header |= {
+        "threads": threads,
+        "grids": grids,
+        "dealt": dealt,
+        "extra": extra or {},
+    }
+    return words_file.write(path, KIND, header, [part[: int(part[H_TOP])] for part in parts])

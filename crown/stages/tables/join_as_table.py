@@ -15,7 +15,7 @@ import numpy as np
 from crown.engine.kernels import layout as L
 from crown.engine.kernels import state as kernels
 from crown.engine.state import State
-from crown.ingest.masks import EVERY, null, reads
+from crown.ingest.batch import EVERY, null, reads
 from crown.kernels.memory import geometry as at
 from crown.kernels.memory.arena import T_CAPACITY, T_COUNT, T_SLOTS
 from crown.kernels.memory.geometry import rows_table

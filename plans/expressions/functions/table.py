@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from plans.expressions.functions.clock import formats, lengths, parsing, spans, times, zones
+from plans.expressions.functions.clock import formats, parsing, spans, times, zones
 from plans.expressions.functions.function import Function
 from plans.expressions.functions.nested import collections, gathered, json, jsonparts, jsonpath, lambdas
 from plans.expressions.functions.numbers import bits, hashes, maths, numbers, rounding
-from plans.expressions.functions.texts import codes, digests, duckdb, forms, patterns, pictures, strings, words
+from plans.expressions.functions.texts import codes, duckdb, forms, patterns, pictures, strings, words
 
 NUMBERS, TEXTS = (
     (numbers, rounding, maths, bits),
-    (strings, words, codes, digests, hashes, forms, pictures, patterns, jsonpath),
+    (strings, words, codes, hashes, forms, pictures, patterns, jsonpath),
 )
 COLLECTIONS = (collections, gathered, lambdas, json, jsonparts, duckdb)
-TIMES = (times, spans, lengths, formats, parsing, zones)
+TIMES = (times, spans, formats, parsing, zones)
 FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (*NUMBERS, *TEXTS, *TIMES, *COLLECTIONS) for function in module.TABLE
 }

@@ -1,8 +1,9 @@
-"""Macros for parts of dates and moments, additions to them, and conversions from texts and numbers."""
+"""Macros for parts of dates and moments, additions to them, intervals, and conversions from texts and numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, lit
@@ -13,6 +14,27 @@ from plans.expressions.functions.function import macro
 from plans.expressions.macros.numbers import positive_remainder
 from plans.time import durations
 from plans.types import INTERVALS
+
+_UNITS = ("day", "hour", "minute")
+
+
+def _duration(*parts: Expr) -> Expr:
+    sizes = [
+        call("mul", cast(part, "int64"), lit(MICROS[unit], "int64")) for part, unit in zip(parts, _UNITS, strict=False)
+    ]
+    if len(parts) > len(_UNITS):
+        micros = call("mul", cast(parts[-1], "decimal(18,6)"), lit(MICROS["second"]))
+        sizes.append(cast(micros, "int64"))
+    return call("of_micros", reduce(lambda one, two: call("add", one, two), sizes))
+
+
+def _of_months(years: Expr, months: Expr | None = None) -> Expr:
+    whole = call("mul", cast(years, "int32"), lit(12))
+    return call("of_months", whole if months is None else call("add", whole, cast(months, "int32")))
+
+
+_LARGE = "a length that does not fit"
+
 
 _PARTS = {
     "year": "year y years yr yrs", "yearofweek": "yearofweek isoyear", "quarter": "quarter qtr quarters",
@@ -261,4 +283,12 @@ TABLE = (
     ),
     macro("to_timestamp_ntz", "any", lambda value: cast(value, "timestamp_ntz"), note="Like CAST."),
     macro("to_timestamp_ltz", "any", lambda value: cast(value, "timestamp"), note="Like CAST."),
+    macro(
+        "make_dt_interval",
+        "int32 [int32] [int32] [decimal(18,6)]",
+        _duration,
+        null=_LARGE,
+        note="Days, hours, minutes, seconds.",
+    ),
+    macro("make_ym_interval", "int32 [int32]", _of_months, null=_LARGE, note="Years and months."),
 )

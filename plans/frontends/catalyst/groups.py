@@ -11,11 +11,10 @@ from typing import Any, Protocol
 from plans.errors import PlanError
 from plans.expressions.build import TRUE, Expr, call, cast, col
 from plans.expressions.functions.user import NAMED, UserAggregate
-from plans.frontends.aggregates import result_type
+from plans.frontends.aggregates import VALUE, pick, result_type
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.sessions import in_sessions
 from plans.frontends.catalyst.tree import Node
-from plans.frontends.picked import VALUE, pick
 from plans.frontends.rewrites import PICKED, AggregateCall, rewritten, where_of
 from plans.payloads.sums import BITS, ONCE
 from plans.programs.frames import Order

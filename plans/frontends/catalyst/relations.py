@@ -19,7 +19,7 @@ from plans.programs.frames import Order
 from plans.queries.algebra import FOUND, Relation, SetOperation, Source, Top, check_output_name
 from plans.queries.single import joined_as_value
 from plans.schema import Schema, Table
-from plans.time.clock import CLOCK, NOW
+from plans.time.windows import CLOCK, NOW
 
 _THROUGH = ("ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit", "PipeOperator")
 _NO_ORDER = "a maintained result has no order: ORDER BY without LIMIT is ignored, sort when you read the result"

@@ -15,7 +15,7 @@ from plans.expressions.build import Expr, call, lit
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
 from plans.frontends.catalyst.tree import Node
 from plans.frontends.fields import struct
-from plans.frontends.sessions import session_end, sessions
+from plans.frontends.frames import session_end, sessions
 from plans.time import durations
 
 CONVERTED = "PreciseTimestampConversion"

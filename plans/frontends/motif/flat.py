@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, cast
-from plans.frontends.motif.graph import ENDS, Graph
-from plans.frontends.motif.patterns import Branch, Edge, Vertex, named, read
+from plans.frontends.motif.patterns import ENDS, Branch, Edge, Graph, Vertex, named, read
 from plans.frontends.motif.search import Found, Search, union
 from plans.queries.algebra import Relation
 from plans.schema import Schema

@@ -14,8 +14,7 @@ from dataclasses import field as default
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, lit
 from plans.frontends.branches import balanced
-from plans.frontends.motif.graph import ENDS, Graph, field, fields
-from plans.frontends.motif.patterns import Edge, Term, Vertex
+from plans.frontends.motif.patterns import ENDS, Edge, Graph, Term, Vertex, field, fields
 from plans.queries.algebra import Query, Relation, SetOperation, Source, unused
 from plans.schema import Column, Table
 

@@ -20,7 +20,7 @@ from plans.frontends.sql.shape import unwrapped
 from plans.frontends.sql.text.parse import double_quoted
 from plans.queries.algebra import FOUND, Group, Query, Source, replaced, unused
 from plans.queries.single import joined_as_value
-from plans.time.clock import CLOCK, NOW
+from plans.time.windows import CLOCK, NOW
 
 Meaning = Callable[[exp.Expression], Expr | None]
 """Translates a part of an expression that has a special meaning, or returns None."""

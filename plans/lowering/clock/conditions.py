@@ -18,7 +18,7 @@ from plans.lowering.clock.periods import Period, period
 from plans.programs.stages import Function
 from plans.queries.algebra import Query, Relation, SetOperation, Source, Timed, rebuilt, replaced, split, unused
 from plans.schema import Column, Table
-from plans.time.clock import NAME, NOW
+from plans.time.windows import NAME, NOW
 
 _TODAY = "today"
 

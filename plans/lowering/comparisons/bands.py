@@ -26,9 +26,8 @@ from plans.lowering.joins.matches import aliases_of, together
 from plans.lowering.stages import Stages, origin, renamed
 from plans.payloads.payload import VALID, VALUE, sum_bits
 from plans.plan import Output, passed
-from plans.programs.bands import GROUPS, ROWS, SUMS, Band
 from plans.programs.frames import ENDS
-from plans.programs.stages import BandStage, Feed, GroupStage, once_each
+from plans.programs.stages import GROUPS, ROWS, SUMS, Band, BandStage, Feed, GroupStage, once_each
 from plans.queries.algebra import Group, Query, split
 
 _LOW, _HIGH = "low", "high"

@@ -1,6 +1,10 @@
 """Sources that are declared by name, as a text, a DataFrame or a function that returns one.
 
 A text is a location (``crown.projects.locations``), or names a table of Spark's catalog.
+
+A ``StreamingTable`` consists of one or more streams of Spark. It has all rows that the streams have delivered. Spark
+stores the rows of each flow in a folder of Parquet files, and the position of its stream in a checkpoint. A run reads
+the streams up to their current end. Rows are only appended, and each row is computed once.
 """
 
 from __future__ import annotations
@@ -8,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -23,11 +28,57 @@ from spark_jobs.feeds.iceberg_versions import IcebergVersions
 from spark_jobs.ingest.names import key_of
 from spark_jobs.ingest.types import spark_type, supported_table
 from spark_jobs.pipelines.definitions.sessions import Session
-from spark_jobs.pipelines.inputs.folders import ParquetFolder
-from spark_jobs.pipelines.inputs.sources import Versions
-from spark_jobs.pipelines.inputs.streams import StreamingTable
+from spark_jobs.pipelines.inputs.sources import ParquetFolder, Versions
 from spark_jobs.queries.catalyst import clone
 from spark_jobs.storage.address import in_a_line
+
+
+class StreamingTable:
+    """The table of the streams ``flows``, by name, each in a folder of its own."""
+
+    def __init__(self, name: str, flows: Mapping[str, DataFrame], folder: Path) -> None:
+        own = folder / name.lower()
+        self._flows: dict[Path, DataFrame] = {}
+        for flow, stream in flows.items():
+            if not isinstance(stream, DataFrame) or not stream.isStreaming:
+                raise SourceError(
+                    f"the streaming table {name} is not defined by a stream: read with readStream or STREAM(...), "
+                    "or declare a materialized view"
+                )
+            self._flows[own if flow == name else own / "flows" / flow.lower()] = stream
+        self._columns, *others = [stream.schema for stream in self._flows.values()]
+        known = {column.name: column.dataType for column in self._columns}
+        for columns in others:
+            if {column.name: column.dataType for column in columns} != known:
+                raise SourceError(
+                    f"the flows of the streaming table {name} have other columns: {columns.simpleString()} and "
+                    f"{self._columns.simpleString()}; give all the same"
+                )
+
+    @property
+    def columns(self) -> T.StructType:
+        """Returns the columns of the streams, without reading them."""
+        return self._columns
+
+    def read(self) -> DataFrame:
+        """Returns all rows, after each stream was read to its current end. Raises the errors of Spark."""
+        read = [_read(folder, stream) for folder, stream in self._flows.items()]
+        if len(read) == 1:
+            return read[0]
+        files = [file for rows in read for file in rows.inputFiles()]
+        return read[0].sparkSession.read.schema(self._columns).parquet(*files) if files else read[0]
+
+
+def _read(folder: Path, stream: DataFrame) -> DataFrame:
+    """Returns the rows of one stream, read to its current end."""
+    rows = folder / "rows"
+    rows.mkdir(parents=True, exist_ok=True)
+    writer = stream.writeStream.format("parquet").option("path", str(rows))
+    writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    return stream.sparkSession.read.schema(stream.schema).parquet(str(rows))
+
 
 _OF_TEXTS = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}
 _FETCHED = "10000"

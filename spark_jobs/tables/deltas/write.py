@@ -1,11 +1,18 @@
-"""``write_deltas``: a stream whose cells write the table of its deltas; ``read_deltas`` reads it."""
+"""``write_deltas``: a stream whose cells write the table of its deltas; ``read_deltas`` reads it.
+
+Each worker fetches its own Parquet files of an object store. Spark itself would need a jar for the store, and the
+credentials in its own settings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_jobs import cluster
@@ -14,14 +21,42 @@ from spark_jobs.feeds.delta_source import columns
 from spark_jobs.folders import local_folder
 from spark_jobs.operator import Query, stream
 from spark_jobs.options import Options, StreamOptions
+from spark_jobs.session import quietly
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at, ready
 from spark_jobs.tables.deltas import delta
 from spark_jobs.tables.deltas.commits import Commits, Log
 from spark_jobs.tables.deltas.manifests import MANIFESTS, Manifests, delta_files
-from spark_jobs.tables.deltas.parts import manifest
-from spark_jobs.tables.results.fetched import fetched
+from spark_jobs.tables.deltas.parts import footer_schema, manifest
+
+_FILE = "file"
+
+
+def fetched(spark: SparkSession, folder: Folder, files: Sequence[str]) -> DataFrame:
+    """Returns the rows of the files, which must all have the columns of the first. Each file is read by one task."""
+    try:
+        schema = footer_schema(folder, files[0])
+    except OSError as error:
+        raise SourceError(f"cannot read {folder.at(files[0])}: {error.strerror}") from None
+    with quietly():
+        names = spark.createDataFrame([(file,) for file in files], f"{_FILE} string")
+        tasks = names.repartition(max(1, min(len(files), 2 * cluster.cores(spark))))
+        return tasks.mapInArrow(_reader(folder), from_arrow_schema(schema, prefer_timestamp_ntz=True))
+
+
+def _reader(folder: Folder) -> Any:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for file in batch.column(_FILE).to_pylist():
+                try:
+                    with folder.local(file) as path:
+                        yield from pq.ParquetFile(path).iter_batches()
+                except OSError as error:
+                    raise SourceError(f"cannot read {folder.at(file)}: {error.strerror or error}") from None
+
+    return read
+
 
 DELTA, PARQUET = "delta", "parquet"
 TABLES = (DELTA, PARQUET)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import crown
 from crown.engine.load.kernels.edges import TASK
-from crown.engine.load.loader import Loader
-from crown.engine.load.tasks import aliases_of, tasks_of
+from crown.engine.load.loader import Loader, aliases_of, tasks_of
 from crown.kernels.memory import arena as A
 from crown.kernels.memory.tables import table_at
 from plans.plan import Plan

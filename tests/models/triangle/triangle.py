@@ -12,12 +12,12 @@ from itertools import product
 
 from ivm_triangle.contents import Contents, IndexedSet, Node, Triple, part
 from ivm_triangle.errors import NegativeMultiplicityError
-from ivm_triangle.partition import RELATIONS, epsilons
 from ivm_triangle.terms import (
     DOMAINS,
     LIST,
     LOOKUP,
     PAIRS,
+    RELATIONS,
     ROOT,
     SET,
     TOTAL,
@@ -25,6 +25,7 @@ from ivm_triangle.terms import (
     Program,
     Step,
     View,
+    epsilons,
     program,
 )
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from plans.files.delimited import texts
 from plans.files.layout import Layout
-from plans.files.pieces import pieces
-from plans.files.unpacked import Place
+from plans.files.unpacked import Place, pieces
 from tests.marks import every
 
 FIELDS = st.text('ab",\n ', max_size=6)

@@ -186,7 +186,7 @@ def test_a_killed_process_leaves_nothing_half_done(make, plan, point, monkeypatc
             if point == "after the log":
                 monkeypatch.setattr(ProgramEngine, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
             if point == "in the snapshot":
-                monkeypatch.setattr("crown.stages.state.saving.write", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+                monkeypatch.setattr("crown.stages.state.memory.write", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
             target = _die_in_the_middle if point == "in the middle" else _apply_all
             child = multiprocessing.get_context("fork").Process(target=target, args=(make, plan, batch, table))
             child.start()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import jvm, scratch
+from spark_jobs import scratch, session
 from spark_jobs.errors import SessionError
 from spark_jobs.session import require_java
 
@@ -118,4 +118,4 @@ def test_a_jvm_that_ends_before_it_is_ready_is_a_sentence(tmp_path):
     ],
 )
 def test_of_what_a_jvm_says_the_first_error_is_told(said, reason):
-    assert jvm._reason(said).startswith(reason)
+    assert session._reason(said).startswith(reason)

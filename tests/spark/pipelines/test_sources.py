@@ -27,8 +27,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.inputs import sources
-from spark_jobs.pipelines.inputs.folders import ParquetFolder
-from spark_jobs.pipelines.inputs.sources import arrow_of, changes
+from spark_jobs.pipelines.inputs.sources import ParquetFolder, arrow_of, changes
 
 COLUMNS = (
     "a BIGINT, b INT, c STRING, d DOUBLE, e DECIMAL(12,3), f DATE, g TIMESTAMP, h BOOLEAN, i BINARY, j TIMESTAMP_NTZ"

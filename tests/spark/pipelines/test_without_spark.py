@@ -24,15 +24,15 @@ from crown.durable.opening import open_database
 from plans.errors import PlanError
 from plans.schema import Schema
 from spark_jobs.commands import pipelines
+from spark_jobs.commands.pipelines import Reading
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.inputs import sources
 from spark_jobs.pipelines.inputs.declared import declared_source
-from spark_jobs.pipelines.inputs.folders import ParquetFolder
+from spark_jobs.pipelines.inputs.sources import ParquetFolder
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.reading import Reading
 from spark_jobs.pipelines.reports import Report
 from spark_jobs.pipelines.state import PipelineState
 from tests.oracles import duck

@@ -19,13 +19,12 @@ from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.spill import NONE
 from spark_jobs.dispatch.chain import strides
-from spark_jobs.dispatch.keys import strides_by_key
-from spark_jobs.dispatch.windows import strides_within
+from spark_jobs.dispatch.keys import strides_by_key, strides_within
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_location import located
 from spark_jobs.log.state_log import CellLog
 from spark_jobs.operator import after_keys
-from spark_jobs.recell.filled import changes_of
+from spark_jobs.recell.recell import changes_of
 from tests.oracles.expectation import net
 
 

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from plans.expressions.casts.reading import day_number, offset
 from plans.expressions.columns import dates
-from plans.expressions.functions.clock.formats import MONTHS, checked
-from plans.expressions.functions.clock.pattern import Item, items
+from plans.expressions.functions.clock.formats import MONTHS, Item, checked, items
 from plans.expressions.functions.distinct import by_distinct, each
 from plans.expressions.functions.function import function
 

@@ -1,4 +1,5 @@
-"""Differences between moments, and moments made of numbers: TIMESTAMPDIFF, MONTHS_BETWEEN, MAKE_TIMESTAMP."""
+"""Differences between moments, moments made of numbers (TIMESTAMPDIFF, MONTHS_BETWEEN, MAKE_TIMESTAMP), and
+intervals."""
 
 from __future__ import annotations
 
@@ -12,11 +13,26 @@ import pyarrow.compute as pc
 
 from plans.errors import PlanError
 from plans.expressions.casts.reading import day_number
-from plans.expressions.columns import dates
+from plans.expressions.columns import dates, intervals
 from plans.expressions.columns.arrays import array_of, on_arrays, words
 from plans.expressions.functions.clock.parsing import on_words
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.functions.function import function
+
+_ZERO = "TIMESTAMP_MICROS(0L)"
+
+
+def _same(type_: pa.DataType, value: Any) -> Any:
+    """Returns the representation of an interval, which is its number of units."""
+    return value
+
+
+def _part(name: str) -> Callable[..., Any]:
+    return lambda type_, value: intervals.part(name, type_, value)
+
+
+_TYPES = {"second": "decimal(8,6)", "epoch": "float64"}
+
 
 MICROS = {
     "microsecond": 1, "millisecond": 1_000, "second": dates.SECOND, "minute": 60 * dates.SECOND,
@@ -211,4 +227,26 @@ TABLE = (
     function(
         "date_from_unix_date", "int32", "date", lambda type_, value: on_arrays(lambda array: array.view(type_), value)
     ),
+    *(
+        function(
+            f"{name}_of_interval",
+            kind,
+            _TYPES.get(name, "int32"),
+            _part(name),
+            sql=lambda a, name=name: f"EXTRACT({name.upper()} FROM {a[0]})",
+            hidden=True,
+        )
+        for name, (kind, _, _) in intervals.PARTS.items()
+    ),
+    function("micros_of", "duration", "int64", _same, sql=lambda a: f"UNIX_MICROS({_ZERO} + {a[0]})", hidden=True),
+    function(
+        "months_of",
+        "months",
+        "int32",
+        _same,
+        sql=lambda a: f"12 * EXTRACT(YEAR FROM {a[0]}) + EXTRACT(MONTH FROM {a[0]})",
+        hidden=True,
+    ),
+    function("of_micros", "int64", "duration", _same, sql=lambda a: f"TIMESTAMP_MICROS({a[0]}) - {_ZERO}", hidden=True),
+    function("of_months", "int32", "months", _same, sql=lambda a: f"MAKE_YM_INTERVAL(0, {a[0]})", hidden=True),
 )

@@ -1,16 +1,25 @@
-"""Encodings of texts and bytes: character numbers, number bases, charsets, URLs."""
+"""Encodings of texts and bytes: character numbers, number bases, charsets, URLs, digests."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 import urllib.parse
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 from plans.errors import PlanError
 from plans.expressions.functions.distinct import each
 from plans.expressions.functions.function import function
+
+_SIZES = {0: hashlib.sha256, 224: hashlib.sha224, 256: hashlib.sha256, 384: hashlib.sha384, 512: hashlib.sha512}
+
+
+def _sha2(data: bytes, size: int) -> str | None:
+    return _SIZES[size](data).hexdigest() if size in _SIZES else None
+
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ALL = 2**64 - 1
@@ -196,4 +205,20 @@ TABLE = (
         null="text that is not a URL",
         note="The part is one of " + ", ".join(_URL_PARTS) + "; a third argument names a key of the query.",
     ),
+    function("md5", "binary", "string", each(lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest())),
+    function(
+        "sha1",
+        "binary",
+        "string",
+        each(lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
+        also=("sha",),
+    ),
+    function(
+        "sha2",
+        "binary int32",
+        "string",
+        each(_sha2),
+        note="The second argument is 224, 256, 384 or 512 bits; 0 is 256.",
+    ),
+    function("crc32", "binary", "int64", each(zlib.crc32)),
 )

@@ -14,11 +14,10 @@ from sqlglot import exp
 from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
 from plans.expressions.functions.user import NAMED, UserAggregate
-from plans.frontends.aggregates import result_type
+from plans.frontends.aggregates import VALUE, pick, result_type
 from plans.frontends.fields import struct
-from plans.frontends.picked import VALUE, pick
+from plans.frontends.frames import session_end
 from plans.frontends.rewrites import PICKED, AggregateCall, firsts, rewritten, where_of
-from plans.frontends.sessions import session_end
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
 from plans.frontends.sql.groups.groupings import Grouping
 from plans.frontends.sql.groups.ordered import OrderedCall, check_accuracy, ordered_call

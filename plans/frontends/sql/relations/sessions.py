@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, col
-from plans.frontends.sessions import session_end, sessions
+from plans.frontends.frames import session_end, sessions
 from plans.frontends.sql.scalars.interval import SESSION, SESSION_WINDOW, SESSIONS, length_of
 from plans.frontends.sql.scope import Frame, Names, Outputs
 from plans.queries.algebra import Over, Query, Source

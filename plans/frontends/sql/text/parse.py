@@ -25,11 +25,10 @@ from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
 from plans.frontends.sql.text.rewrites.best import with_best
 from plans.frontends.sql.text.rewrites.clickhouse import from_clickhouse
-from plans.frontends.sql.text.rewrites.conversions import with_conversions, without_empty_orders
+from plans.frontends.sql.text.rewrites.conversions import with_conversions, without_empty_orders, without_quantifiers
 from plans.frontends.sql.text.rewrites.events import with_events
 from plans.frontends.sql.text.rewrites.generators import with_arrays, with_flattened, with_series
 from plans.frontends.sql.text.rewrites.pivot_statements import with_pivots
-from plans.frontends.sql.text.rewrites.quantified import without_quantifiers
 from plans.frontends.sql.text.rewrites.rownum import with_limits
 from plans.frontends.sql.text.table_functions import plain
 from plans.frontends.sql.text.translate import (
