@@ -30,8 +30,10 @@ def bounds(
     if bags:
         return _cyclic(tuple(bags), len(nodes) == 1, tables)
     views = " for the views" if support else ""
-    source = "Theorem 6.5 with Lemma 6.7" if answer.q_hierarchical and not support else "Theorem 6.5 (height 1)"
     if height <= 1:
+        source = f"Theorem 6.5 (height 1{'' if answer.hierarchical else ' by declared keys'})"
+        if answer.q_hierarchical and not support:
+            source = "Theorem 6.5 with Lemma 6.7"
         return (Bound(ANY, f"O(1){views}", source),)
     found = []
     if height == 2:

@@ -4,7 +4,8 @@ The height of a tree bounds its update time (O(1) at height 1; O(1) amortized on
 first. The sum is the heuristic of the paper (Section 6.3, "Query plan optimization"): an update of e climbs depth(e)
 nodes. A virtual node has one row per key, so a step to it is O(1) in the worst case. It counts as half a step, whereas
 the paper does not count it. Otherwise, a virtual root would be preferred wherever one is possible, although it costs a
-row and a step.
+row and a step. A step to a relation that has one row per key by declared
+keys costs the same.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from collections.abc import Mapping
 from plans.errors import PlanError
 from plans.queries.conjunction import Atom
 
-VIRTUAL_STEP = 0.5
+ONE_ROW_STEP = 0.5
 
 
-def step_cost(parent_is_relation: bool) -> float:
-    """Returns the cost of one step up to a parent node."""
-    return 1.0 if parent_is_relation else VIRTUAL_STEP
+def step_cost(one_row: bool) -> float:
+    """Returns the cost of one step up to a parent node. ``one_row``: the parent has at most one row per key."""
+    return ONE_ROW_STEP if one_row else 1.0
 
 
 def atom_rates(atoms: tuple[Atom, ...], rates: Mapping[str, float] | None) -> tuple[float, ...]:

@@ -35,7 +35,8 @@ _ASSIGNMENTS = 512
 
 @dataclass(frozen=True)
 class Tree:
-    """A rooted subtree: `atom` is -1 on a virtual node; `cost` is Σ depth·rate below this node; `weight` is Σ rate.
+    """A rooted subtree: `atom` is -1 on a virtual node; `cost` is Σ depth·rate below this node; `weight` is Σ rate;
+    `height` and `levels`: see `height_of` and `levels_of`.
 
     Counted trees also have: `touches` and `events` (see above); `quiet`: no edge below has an event; `adds`: the node
     has an output attribute that the parent lacks. A node that adds none is bound.
@@ -45,7 +46,9 @@ class Tree:
     atom: int
     free: bool
     children: tuple[Tree, ...]
+    steps: tuple[float, ...]  # the cost of a step up from each child
     height: int
+    levels: int
     cost: float
     weight: float
     virtuals: int
@@ -56,13 +59,27 @@ class Tree:
     adds: bool = True
 
 
-def rank(tree: Tree) -> tuple[float, int, float, int, tuple[int, ...]]:
-    """Returns the key that the planner minimizes: touches (of counted trees), height, cost, virtual nodes, order."""
-    return tree.touches, tree.height, tree.cost, tree.virtuals, tree.order
+def levels_of(atom: int, children: Sequence[Tree]) -> int:
+    """Returns the number of relations on the longest path down from a node: the height of a tree in the paper."""
+    return (atom >= 0) + max((child.levels for child in children), default=0)
 
 
-_Kind = tuple[float, bool, bool]
-"""What the cost of a parent depends on: the height; for counted trees events, quiet, adds."""
+def height_of(atom: int, children: Sequence[Tree], steps: Sequence[float]) -> int:
+    """Returns the height of a node by which update times are bounded: `levels_of`, but without the last step of a path
+    if the node has one row per key by a declared key. Such a step costs O(1), like one to a virtual node.
+    """
+    many = [child.levels + 1 for child, step in zip(children, steps, strict=True) if step == step_cost(one_row=False)]
+    return max((*many, *(child.height for child in children)), default=0) or int(atom >= 0)
+
+
+def rank(tree: Tree) -> tuple[float, int, float, int, int, tuple[int, ...]]:
+    """Returns the key that the planner minimizes: touches (of counted trees), height, cost, levels, virtual nodes,
+    order."""
+    return tree.touches, tree.height, tree.cost, tree.levels, tree.virtuals, tree.order
+
+
+_Kind = tuple[float, float, bool]
+"""What the cost of a parent depends on: the height and the levels; for counted trees events, quiet, adds."""
 
 
 @dataclass
@@ -116,9 +133,12 @@ _Pair = tuple[float, float, tuple[Tree, ...]]
 
 
 class _Search:
-    def __init__(self, edges: Sequence[int], free: int, rates: Sequence[float], keep: int, fans: Fans | None) -> None:
+    def __init__(
+        self, edges: Sequence[int], free: int, rates: Sequence[float], keep: int, fans: Fans, counted: bool
+    ) -> None:
         self.edges = tuple(edges)
         self.fans = fans
+        self.counted = counted
         self.free = free
         self.rates = tuple(rates)
         self.keep = keep
@@ -211,12 +231,12 @@ class _Search:
             return
         state.count += count
         inner = _Top(top.attributes, top.atom, False, False, top.attributes & self.free) if top.wrapped else top
-        partial: dict[_Kind, list[_Pair]] = {(0.0, True, False): [(0.0, 0.0, ())]}
+        partial: dict[_Kind, list[_Pair]] = {(0.0, self.counted, False): [(0.0, 0.0, ())]}
         for child in children:
             grown: dict[_Kind, list[_Pair]] = {}
             for (have, heads), trees in product(partial.items(), child.best.values()):
                 edge = self._edge(inner, trees[0])
-                grown.setdefault(self._with(have, trees[0], edge), []).extend(
+                grown.setdefault(self._with(have, inner, trees[0], edge), []).extend(
                     (touches + tree.touches + edge.touches, cost + tree.cost, (*head, tree))
                     for touches, cost, head in heads
                     for tree in trees
@@ -230,38 +250,45 @@ class _Search:
                 self._keep(state, tree)
 
     def _kind(self, tree: Tree) -> _Kind:
-        return (tree.height, True, True) if self.fans is None else (tree.events, tree.quiet, tree.adds)
+        return (tree.events, tree.quiet, tree.adds) if self.counted else (tree.height, tree.levels, True)
 
-    def _with(self, have: _Kind, child: Tree, edge: _Edge) -> _Kind:
+    def _with(self, have: _Kind, top: _Top, child: Tree, edge: _Edge) -> _Kind:
         """Returns the kind of a node, without the node's own part, after one more child."""
-        if self.fans is None:
-            return max(have[0], child.height), True, False
-        return have[0] + edge.events, have[1] and edge.quiet, False
+        if self.counted:
+            return have[0] + edge.events, have[1] and edge.quiet, False
+        step = self._step(top, top.attributes & child.attributes)
+        return max(have[0], height_of(top.atom, (child,), (step,))), max(have[1], child.levels), False
 
     def _edge(self, top: _Top, child: Tree) -> _Edge:
         """Returns the cost of publications on an edge. It is zero if no rows are counted, or if the child is free."""
         key = top.attributes & child.attributes
-        if self.fans is None or child.adds:
+        if not self.counted or child.adds:
             return _Edge()
         if child.quiet and self.fans.quiet(child.atom, child.attributes, key):
             return _Edge()
         if top.adds:
-            return _Edge(step_cost(top.atom >= 0) * child.events, 0.0, False)
+            return _Edge(self._step(top, key) * child.events, 0.0, False)
         reached = self.fans.fan(top.atom, top.attributes, key) * child.events
         return _Edge(reached, reached, False)
 
+    def _step(self, top: _Top, key: int) -> float:
+        """Returns the cost of a step up to a node by a key."""
+        return step_cost(self.fans.one_row(top.atom, top.attributes, key))
+
     def _node(self, top: _Top, children: tuple[Tree, ...]) -> Tree:
         atom = top.atom
-        step = step_cost(atom >= 0)
         edges = [self._edge(top, child) for child in children]
+        steps = tuple(self._step(top, top.attributes & child.attributes) for child in children)
         rate = self.rates[atom] if atom >= 0 else 0.0
         return Tree(
             top.attributes,
             atom,
             top.free,
             children,
-            height=(atom >= 0) + max((child.height for child in children), default=0),
-            cost=sum(child.cost + step * child.weight for child in children),
+            steps,
+            height_of(atom, children, steps),
+            levels_of(atom, children),
+            cost=sum(child.cost + step * child.weight for child, step in zip(children, steps, strict=True)),
             weight=rate + sum(child.weight for child in children),
             virtuals=(atom < 0) + sum(child.virtuals for child in children),
             order=(atom, *(i for child in children for i in child.order), -2),
@@ -292,21 +319,23 @@ class _Search:
         return Forest(tuple(trees[: self.keep]), state.count, self.exact)
 
 
-def _pair_rank(pair: _Pair) -> tuple[float, int, float, int, tuple[tuple[int, ...], ...]]:
+def _pair_rank(pair: _Pair) -> tuple[float, int, float, int, int, tuple[tuple[int, ...], ...]]:
     touches, cost, trees = pair
     height = max((tree.height for tree in trees), default=0)
-    return touches, height, cost, sum(tree.virtuals for tree in trees), tuple(tree.order for tree in trees)
+    levels = max((tree.levels for tree in trees), default=0)
+    return touches, height, cost, levels, sum(tree.virtuals for tree in trees), tuple(tree.order for tree in trees)
 
 
 def generalized_join_trees(
-    edges: Sequence[int], free: int, rates: Sequence[float], keep: int = 24, fans: Fans | None = None
+    edges: Sequence[int], free: int, rates: Sequence[float], fans: Fans, keep: int = 24, counted: bool = False
 ) -> Forest:
     """Returns the best `keep` generalized join trees of each height of the acyclic query with these edges and output
     attributes.
 
-    With `fans`, returns the trees with counted rows that have the fewest touches. The result is empty if the query is
-    not free-connex, or if no tree in normal form exists (`plans.search.normal_form`). The first tree is the best of all
-    trees, unless `exact` is False: beyond a budget of subproblems, each further subproblem takes the first tree found,
-    and if there are very many ways to attach disconnected parts under a virtual node, only the simplest are tried.
+    With `counted`, returns the trees with counted rows that have the fewest touches. `fans`: what declared keys imply.
+    The result is empty if the query is not free-connex, or if no tree in normal form exists
+    (`plans.search.normal_form`). The first tree is the best of all trees, unless `exact` is False: beyond a budget of
+    subproblems, each further subproblem takes the first tree found, and if there are very many ways to attach
+    disconnected parts under a virtual node, only the simplest are tried.
     """
-    return _Search(edges, free, rates, keep, fans).run()
+    return _Search(edges, free, rates, keep, fans, counted).run()

@@ -16,7 +16,7 @@ from plans.errors import PlanError
 from plans.queries.conjunction import Atom, Conjunction
 from plans.search.cost import step_cost
 from plans.search.decomposition import Decomposition
-from plans.search.jointree import Forest, Tree, rank
+from plans.search.jointree import Forest, Tree, height_of, levels_of, rank
 from plans.theory.hypergraph import Hypergraph
 
 
@@ -81,8 +81,9 @@ def padded_tree(tree: Tree, parts: Decomposition, count: int, rates: Sequence[fl
         if node is None:
             return None
         height = 0 if node is tree else 1
-        leaf = Tree(edge, atom, True, (), height, 0.0, rates[atom], 0, (atom, -2), events=rates[atom])
-        tree = _replaced(tree, node, _over(node, (*node.children, leaf)))
+        leaf = Tree(edge, atom, True, (), (), height, height, 0.0, rates[atom], 0, (atom, -2), events=rates[atom])
+        grown = replace(node, steps=(*node.steps, step_cost(one_row=False)))
+        tree = _replaced(tree, node, _over(grown, (*node.children, leaf)))
     return tree
 
 
@@ -113,13 +114,13 @@ def _replaced(tree: Tree, old: Tree, new: Tree) -> Tree:
 
 def _over(node: Tree, children: tuple[Tree, ...]) -> Tree:
     """Returns the node with other children. New children are free and send no publications to the node."""
-    step = step_cost(node.atom >= 0)
     own = node.weight - sum(child.weight for child in node.children)
     return replace(
         node,
         children=children,
-        height=(node.atom >= 0) + max((child.height for child in children), default=0),
-        cost=sum(child.cost + step * child.weight for child in children),
+        height=height_of(node.atom, children, node.steps),
+        levels=levels_of(node.atom, children),
+        cost=sum(child.cost + step * child.weight for child, step in zip(children, node.steps, strict=True)),
         weight=own + sum(child.weight for child in children),
         order=(node.atom, *(i for child in children for i in child.order), -2),
     )

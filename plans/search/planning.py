@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from plans.errors import PlanError
 from plans.payloads.counting import with_multiplicities
-from plans.plan import Attribute, Bag, Candidate, Node, Output, Plan
+from plans.plan import Attribute, Node, Output, Plan
 from plans.queries.conjunction import EXISTS, Atom, Conjunction
 from plans.queries.variables import injective
 from plans.search import padding
 from plans.search.bounds import bounds
-from plans.search.cost import atom_rates, step_cost
-from plans.search.counted.fans import fans
+from plans.search.cost import atom_rates
 from plans.search.decomposition import Decomposition, decompose
-from plans.search.jointree import Forest, Tree, generalized_join_trees
-from plans.search.normal_form import complete, with_normal_form
+from plans.search.jointree import Forest, Tree
+from plans.search.normal_form import complete
+from plans.search.trees import TreeSearch, bag_count
 from plans.theory.classify import QueryClass, classify
 from plans.theory.hypergraph import Hypergraph, bits, components
 
@@ -53,33 +53,21 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
     needed = tuple(name for name in needed if name not in parted.private)
     parts = decompose(joined, graph, graph.mask(needed), query.counted)
     graph = Hypergraph(graph.names, parts.edges)
-    bags = _bags(parts)
     free, completed = complete(graph, needed)
-    added = tuple(name for name in free if name not in read)
-    output = graph.mask(free)
-
-    def search(decomposition: Decomposition) -> Forest:
-        known = fans(_relations(decomposition), query.tables, graph) if query.counted else None
-        return generalized_join_trees(
-            decomposition.edges, output, _part_rates(decomposition, query.atoms, weights), fans=known
-        )
-
-    parts, forest = with_normal_form(graph, parts, output, search)
-    if query.counted and _bags(parts) > bags:  # enumerating joined rows costs less than a second copy of a bag
+    search = TreeSearch(query, graph, parts, leaves, weights)
+    bags = bag_count(parts)
+    found = search.found(free, tree)
+    if query.counted and bag_count(found.parts) > bags:
+        # Enumerating joined rows costs less than a second copy of a bag.
         return _planned(query, rates, tree, True)
-    graph = Hypergraph(graph.names, parts.edges)
-    if not forest.trees:
-        raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
-    if leaves:
-        parts = padding.with_padded(parts, leaves, graph)
-        forest = padding.padded_forest(forest, parts, len(leaves), _part_rates(parts, query.atoms, weights))
-        graph, free = Hypergraph(graph.names, parts.edges), (*free, *parted.private)
-    candidates = tuple(_candidate(found, graph, parts, query.counted) for found in forest.trees)
-    best = forest.trees[_chosen(candidates, tree)]
+    graph, parts, forest, best = found.graph, found.parts, found.forest, found.best
+    determined = tuple(name for name in found.free if name not in free)
+    added = tuple(name for name in found.free if name not in query.fixed.union(determined))
+    free = (*found.free, *(parted.private if leaves else ()))
     notes += parts.notes
-    notes += _notes(query, graph, parts, answer, forest, needed, read, completed)
+    notes += _notes(query, graph, parts, answer, forest, needed, read, completed, determined)
     nodes = _nodes(best, graph, parts)
-    support = not query.counted and not query.fixed.issuperset(added)
+    support = not query.counted and bool(added)
     attributes = _null_safe_projections(query, nodes)
     held = {name for node in nodes for name in (node.attributes if node.kind != "bag" else _bag_attributes(node))}
     plan = Plan(
@@ -90,43 +78,20 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
         residual=query.residual,
         output=tuple(Output(name, expr.type, expr) for name, expr in query.outputs),
         support=support,
-        consolidated=not added and held <= set(free) and not leaves,
+        consolidated=held <= set(read) and not leaves,
         tables=query.tables,
         query_class={"name": answer.name, **answer.to_json()},
         bounds=bounds(answer, best.height, nodes, support, query.tables),
         height=best.height,
         cost=best.touches if query.counted else best.cost,
         rates=_occurrence_rates(nodes, query.atoms, weights),
-        candidates=candidates,
+        candidates=found.candidates,
         candidate_count=forest.count,
         added=added,
         width=parts.width,
         notes=tuple(notes),
     )
     return with_multiplicities(plan) if query.counted else plan
-
-
-def _relations(parts: Decomposition) -> list[Atom | Bag | None]:
-    """Returns the relations of a tree."""
-    return [atom or bag for atom, bag in zip(parts.atoms, parts.bags, strict=True)]
-
-
-def _bags(parts: Decomposition) -> int:
-    """Returns the number of bags among the relations of a tree."""
-    return sum(bag is not None for bag in parts.bags)
-
-
-def _chosen(candidates: tuple[Candidate, ...], tree: str | None) -> int:
-    if tree is None:
-        return 0
-    spelling = "".join(tree.split())
-    for index, candidate in enumerate(candidates):
-        if "".join(candidate.tree.split()) == spelling:
-            return index
-    raise PlanError(
-        f"{tree!r} is not a tree of this query",
-        hint="its trees are: " + "; ".join(candidate.tree for candidate in candidates[:8]),
-    )
 
 
 def _output_attributes(query: Conjunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -136,16 +101,6 @@ def _output_attributes(query: Conjunction) -> tuple[tuple[str, ...], tuple[str, 
     read = [name for name in query.attributes if any(name in expr.columns for _, expr in query.outputs)]
     residual = [name for name in query.attributes if any(name in expr.columns for expr in query.residual)]
     return tuple(dict.fromkeys(fixed)), tuple(dict.fromkeys([*fixed, *read, *residual]))
-
-
-def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
-    """Returns the rate of each relation of the tree. A bag changes whenever one of its atoms does."""
-    known = {atom.name.partition("[")[0]: weight for atom, weight in zip(atoms, weights, strict=True)}
-    rates = []
-    for atom, bag in zip(parts.atoms, parts.bags, strict=True):
-        names = [a.name for a in bag.atoms] if bag is not None else [atom.name if atom is not None else ""]
-        rates.append(sum(known[name.partition("[")[0]] for name in names))
-    return tuple(rates)
 
 
 def _occurrence_rates(nodes: tuple[Node, ...], atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> dict[str, float]:
@@ -201,19 +156,6 @@ def _bag_attributes(node: Node) -> tuple[str, ...]:
     return tuple(name for atom in node.bag.atoms for name in atom.attributes)
 
 
-def _candidate(tree: Tree, graph: Hypergraph, parts: Decomposition, counted: bool) -> Candidate:
-    depths: dict[str, float] = {}
-
-    def line(part: Tree, depth: float) -> str:
-        name = parts.name(part.atom, graph) if part.atom >= 0 else graph.label(part.attributes)
-        if part.atom >= 0:
-            depths[name] = depth
-        below = ", ".join(line(child, depth + step_cost(part.atom >= 0)) for child in part.children)
-        return f"{name}({below})" if below else name
-
-    return Candidate(line(tree, 0.0), tree.height, tree.touches if counted else tree.cost, depths)
-
-
 def _notes(
     query: Conjunction,
     graph: Hypergraph,
@@ -223,6 +165,7 @@ def _notes(
     needed: tuple[str, ...],
     output: tuple[str, ...],
     completed: tuple[str, ...],
+    determined: tuple[str, ...],
 ) -> list[str]:
     notes = []
     unread = [name for name in needed if name not in output]
@@ -239,6 +182,9 @@ def _notes(
     if completed:
         why = f"the path {answer.free_path}" if answer.free_path else "the bags' join"
         notes.append(f"{', '.join(completed)}: added to the output because of {why}, {how}")
+    if determined:
+        why = "added to the output to save projections, a key fixes them per result row"
+        notes.append(f"{', '.join(determined)}: {why}")
     filters = [atom.name.removesuffix(EXISTS) for atom in query.atoms if atom.name.endswith(EXISTS)]
     if filters:
         notes.append(

@@ -8,6 +8,7 @@ from itertools import combinations, product
 from hypothesis import strategies as st
 
 from plans.search.cost import step_cost
+from plans.search.counted.fans import Fans
 from plans.theory.hypergraph import components, union
 
 
@@ -97,21 +98,41 @@ def normal_form(masks: Sequence[int], virtual: Sequence[bool], parents: Sequence
     return True
 
 
-def measure(virtual: Sequence[bool], parents: Sequence[int]) -> tuple[int, float]:
-    """Height and cost of a tree, all rates 1."""
+@st.composite
+def keyed_hypergraphs(draw: st.DrawFn, max_edges: int = 6) -> tuple[tuple[int, ...], int, tuple[int, ...]]:
+    """Like `acyclic_hypergraphs`, with a key of each edge: some of its attributes, or all."""
+    edges, free = draw(acyclic_hypergraphs(max_edges))
+    keys = tuple(draw(st.sampled_from([edge, edge & -edge, edge & draw(st.integers(0, edge))])) for edge in edges)
+    return edges, free, keys
+
+
+def fans_of(edges: Sequence[int], keys: Sequence[int] = ()) -> Fans:
+    """What keys imply; without keys, that of sets."""
+    fixes = [((key, edge),) for key, edge in zip(keys or edges, edges, strict=True)]
+    return Fans(tuple(fixes), (False,) * len(edges))
+
+
+def measure(
+    masks: Sequence[int], virtual: Sequence[bool], parents: Sequence[int], keys: Sequence[int]
+) -> tuple[int, float]:
+    """Height and cost of a tree, all rates 1. `keys`: of the nodes; that of a virtual node is all of it.
+
+    The height is the largest number of relations on a path up, at most to a parent that has one row per key.
+    """
     height, cost = 0, 0.0
+    one = [above < 0 or keys[above] & ~(mask & masks[above]) == 0 for mask, above in zip(masks, parents, strict=True)]
     for i, is_virtual in enumerate(virtual):
-        path, node = [], i
-        while parents[node] >= 0:
-            node = parents[node]
-            path.append(node)
-        height = max(height, sum(not virtual[x] for x in (i, *path)))
+        path = [i]
+        while parents[path[-1]] >= 0:
+            path.append(parents[path[-1]])
+        ends = [n for n in range(1, len(path)) if not one[path[n - 1]]]
+        height = max(height, *(sum(not virtual[x] for x in path[: n + 1]) for n in ends), 1)
         if not is_virtual:
-            cost += sum(step_cost(not virtual[x]) for x in path)
+            cost += sum(step_cost(one[x]) for x in path[:-1])
     return height, cost
 
 
-def best_by_trying(edges: Sequence[int], free: int, max_virtual: int) -> tuple[int, float] | None:
+def best_by_trying(edges: Sequence[int], free: int, keys: Sequence[int], max_virtual: int) -> tuple[int, float] | None:
     """Least (height, cost) over every generalized join tree with few virtual nodes; None if there is no tree."""
     candidates = {a & b for a, b in combinations(edges, 2)} | {e & free for e in edges}
     candidates |= {a & b & free for a, b in combinations(edges, 2)}
@@ -124,6 +145,6 @@ def best_by_trying(edges: Sequence[int], free: int, max_virtual: int) -> tuple[i
             virtual = [False] * len(edges) + [True] * k
             for parents in rooted_trees(len(masks)):
                 if normal_form(masks, virtual, parents, free):
-                    found = measure(virtual, parents)
+                    found = measure(masks, virtual, parents, [*keys, *extra])
                     best = found if best is None else min(best, found)
     return best

@@ -1,6 +1,7 @@
 """Classifies a join core by the cost of propagating a change of one row, and names the edge that determines the class.
 
 - q-hierarchical: a tree of height 1, O(1) for every stream.
+- keyed: the same, but only because declared keys make the rows unique to which changes propagate.
 - flat: every edge to a bound relation is quiet or has fan 1 (`plans.search.counted.fans`), so publications cost no more
   than counters: O(λ).
 - layered: some edge is neither; a change then touches as many rows as join along the path above that edge, which λ does
@@ -86,7 +87,7 @@ def _quiet(plan: Plan, known: Fans, graph: Hypergraph, i: int) -> bool:
 def join_class(plan: Plan) -> JoinClass:
     """Returns the class of a join core. O(nodes), plus a closure of keys per edge."""
     made = _by_tree(plan)
-    added = plan.added if plan.support or plan.payload is not None else ()
+    added = plan.added
     if not added:
         return made
     joined = f"{made.update}, and the joined rows that change: {', '.join(added)} {_are(added)} enumerated"
@@ -105,7 +106,8 @@ def _by_tree(plan: Plan) -> JoinClass:
         return JoinClass("layered", FIRST_ORDER, update, _open_edge(plan, path), names)
     counted = " and the changed groups" if plan.payload is not None else ""
     if plan.height <= 1:
-        return JoinClass("q-hierarchical", CONSTANT, f"O(1) per change{counted}")
+        name = "q-hierarchical" if plan.query_class["hierarchical"] else "keyed"
+        return JoinClass(name, CONSTANT, f"O(1) per change{counted}")
     return JoinClass("flat", ENCLOSED, f"{base}{counted and ',' + counted}", _longest(plan))
 
 

@@ -36,7 +36,7 @@ class Fans:
 
     def one_row(self, relation: int, attributes: int, key: int) -> bool:
         """Returns whether at most one row with these attributes has a key. `relation` is negative for a virtual
-        node."""
+        node, whose rows have their key."""
         known = key if relation < 0 else closure(key, self.fixes[relation])
         return attributes & ~known == 0
 

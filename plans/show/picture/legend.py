@@ -28,6 +28,7 @@ _KINDS = {
 _OVER = "window functions: every row, with values computed from the rows around it in an order"
 _CLASSES = (
     ("q-hierarchical", "a tree of height 1", f"{_CROWN}, Theorem 6.5"),
+    ("keyed", "a change reaches one row of each relation above, by declared keys", _HERE),
     ("flat", "publishing changes costs no more than updating counters", _HERE),
     ("layered", "a change of a count touches all rows that join above it", _HERE),
     ("completed", "the enumeration includes attributes that are not in the output", _HERE),

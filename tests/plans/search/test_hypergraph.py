@@ -14,7 +14,7 @@ from plans.theory.classify import free_path, hierarchy_violation, is_free_connex
 from plans.theory.hypergraph import Hypergraph, acyclic, bits, components, cycle, gyo, neighbours, union
 from plans.theory.widths import edge_covers, fhtw
 from tests.marks import every
-from tests.plans.hypergraphs import acyclic_hypergraphs, has_join_tree, hypergraphs
+from tests.plans.hypergraphs import acyclic_hypergraphs, fans_of, has_join_tree, hypergraphs
 
 Query = tuple[tuple[int, ...], int]
 TRIANGLE = (0b011, 0b110, 0b101)
@@ -84,7 +84,7 @@ def test_height_one_is_possible_exactly_for_q_hierarchical_queries(query: Query)
     edges, free = query
     if not is_free_connex(edges, free):
         return
-    forest = generalized_join_trees(edges, free, [1.0] * len(edges))
+    forest = generalized_join_trees(edges, free, [1.0] * len(edges), fans_of(edges))
     hierarchical = hierarchy_violation(edges) is None and output_violation(edges, free) is None
     assert hierarchical == (bool(forest.trees) and forest.trees[0].height == 1)
 

@@ -183,7 +183,8 @@ def test_a_q_hierarchical_count_touches_the_same_at_any_size() -> None:
         load = {name: [{"a": i % 10, "b": i} for i in range(n)] for name in "RST"}
         toggles = {name: [{"a": i, "b": -1} for i in range(10)] for name in "RST"}
         found.append(per_update(QUERIES["star"], LOOSE, load, toggles)["touched"])
-    assert found == [1.0, 1.0, 1.0]
+    assert len(set(found)) == 1
+    assert found[0] <= 1.0
 
 
 def test_a_flat_count_touches_what_it_emits_at_any_size() -> None:
@@ -214,3 +215,41 @@ def test_a_layered_count_touches_a_hub() -> None:
         found.append(per_update(QUERIES["three hops by the end"], LOOSE, load, toggles)["touched"])
     assert found[0] >= 100
     assert found[1] == pytest.approx(4 * found[0], rel=0.05)
+
+
+@pytest.mark.parametrize("query", ["SELECT DISTINCT c.name, o.id, l.part", "SELECT o.id, SUM(l.amount) AS s"])
+def test_an_update_along_foreign_keys_touches_one_row_of_each_relation_above(query: str) -> None:
+    """In any order of changes, and however many rows a parent has below it."""
+    tables = {
+        "customers": {"columns": {"id": "int64", "name": "string"}, "key": ["id"]},
+        "orders": {"columns": {"id": "int64", "customer": "int64"}, "key": ["id"]},
+        "line": {"order": "int64", "part": "int64", "amount": "int64"},
+    }
+    query = f"{query} FROM customers c, orders o, line l WHERE o.customer = c.id AND l.order = o.id"
+    query += " GROUP BY o.id" if "SUM" in query else ""
+    found = []
+    for n in (200, 800, 3200):
+        load = {"orders": [{"id": i, "customer": 1} for i in range(n)]}  # without lines, so without results
+        load["line"] = [{"order": i, "part": 1, "amount": 1} for i in range(n, n + 10)]
+        toggles = {
+            "customers": [{"id": 1, "name": "p"}],
+            "orders": [{"id": n + i, "customer": 1} for i in range(10)],
+            "line": [{"order": i, "part": -1, "amount": -1} for i in range(10)],
+        }
+        view = crown.view(query, tables, dialect="ansi")
+        view.update(load)
+        before = reached(view)
+        for _ in range(5):
+            for weight in (1, -1):
+                for name, rows in toggles.items():
+                    view.apply({name: [row | {"_weight": weight} for row in rows]})
+        found.append(reached(view) - before)
+    assert found[0] == found[1] == found[2]
+    loose = crown.view(query, {name: table.get("columns", table) for name, table in tables.items()}, dialect="ansi")
+    assert "verdict   incremental: O(1) per change\n" in view.explain()
+    assert "verdict   incremental: O(1) per change\n" not in loose.explain()
+
+
+def reached(view: crown.View) -> int:
+    """Rows that counters and publications have changed."""
+    return sum(stage["p_updates"] + stage.get("touched", 0) for stage in view.stats()["stages"] if "p_updates" in stage)
