@@ -226,6 +226,15 @@ def test_the_doctor_says_what_is_broken(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "broken   memory: there is no memory; buy some" in capsys.readouterr().out
 
 
+def test_the_doctor_does_not_call_kernels_ok_that_nothing_can_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crown.compiling.library.library", lambda: None)
+    monkeypatch.delitem(sys.modules, "crown.compiling.dispatch", raising=False)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    found = doctor._looked("kernels", doctor._kernels)
+    assert found.state == "broken"
+    assert found.said.endswith("needs numba: pip install 'crown-ivm[jit]'")
+
+
 def test_the_first_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "first"
     assert command(init, str(folder)) == 0

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 
 import crown
-from crown.errors import CrownError
+from crown.errors import CrownError, needs
 
 HELP = "check this machine: Python, packages, kernels, memory, disk, Java; and maintain a small view"
 
@@ -128,6 +128,8 @@ def _kernels() -> str:
 
     if library() is not None:
         return f"from {library_state()}"
+    with needs(f"compiling kernels ({library_state()})"):
+        import crown.compiling.dispatch  # noqa: F401
     folder, reason = cache_folder()
     return f"compiled by Numba ({library_state()}) and kept in {folder} ({reason})"
 

@@ -17,6 +17,7 @@ from plans.expressions.coercion import check_ordered, numeric
 from plans.expressions.functions.function import place
 from plans.expressions.functions.user import NAMED, USER, UserAggregate
 from plans.expressions.macros.lists import aggregated as listed
+from plans.expressions.macros.meanings import as_text
 from plans.nested import STRUCT, array_of, is_nested, parts
 from plans.types import INTERVALS, decimal_parts
 
@@ -152,10 +153,8 @@ def _joined(aggregate: AggregateCall, add: Add) -> Expr:
 
 
 def _joined_plainly(aggregate: AggregateCall, add: Add) -> Expr:
-    """Returns STRING_AGG with doubles in the notation of DuckDB."""
-    value = aggregate.values[0]
-    value = call("short_text", value) if value.type == "float64" else value
-    return _joined(replace(aggregate, function="string_agg", values=(value,)), add)
+    """Returns STRING_AGG of the texts that DuckDB writes."""
+    return _joined(replace(aggregate, function="string_agg", values=(as_text(aggregate.values[0]),)), add)
 
 
 def _listed(aggregate: AggregateCall, add: Add) -> Expr:

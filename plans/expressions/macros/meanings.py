@@ -155,8 +155,13 @@ def _exactly(number: Expr, digits: Expr | None = None) -> Expr:
     return call(name, number, *([] if digits is None else [digits]))
 
 
-def _as_text(value: Expr) -> Expr:
-    return call("short_text", value) if value.type == "float64" else value
+def as_text(value: Expr) -> Expr:
+    """Returns a double or an instant as the text that DuckDB writes, and any other value as it is."""
+    return call("short_text", value) if value.type == "float64" else _with_offset(value)
+
+
+def _with_offset(value: Expr) -> Expr:
+    return call("concat", cast(value, "string"), lit("+00")) if value.type == "timestamp" else value
 
 
 def _as_decimal(value: Expr, digits: Expr) -> Expr:
@@ -238,8 +243,11 @@ TABLE = (
     macro("sign_of", "number", _sign, note="DuckDB's SIGN: a whole number; 0 for NaN.", internal=True),
     macro("round_exactly", "number [=int32]", _exactly,
           note="DuckDB's ROUND: a DOUBLE is rounded by its exact value: 0.145 gives 0.14.", internal=True),
-    macro("as_text", "any", _as_text,
-          note="A DOUBLE as a text with e+20, inf and nan; anything else as it is.", internal=True),
+    macro("as_text", "any", as_text,
+          note="A DOUBLE as a text with e+20, inf and nan, a TIMESTAMP by INSTANT_TEXT; anything else as it is.",
+          internal=True),
+    macro("instant_text", "any", _with_offset,
+          note="A TIMESTAMP as a text that ends in +00, the offset of UTC; anything else as it is.", internal=True),
     macro("as_json", "any", lambda value: value if value.type == "string" else call("plain_json", value),
           note="A text as it is, anything else by PLAIN_JSON.", internal=True),
     macro("as_units", "any =int32", _as_decimal,

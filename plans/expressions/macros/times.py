@@ -209,14 +209,14 @@ def _bucket(width: Expr, moment: Expr, origin: Expr | None = None) -> Expr:
 
 
 TABLE = (
-    macro("timezone", "=string calendar", _zoned, note="PostgreSQL's `at AT TIME ZONE zone`, in its dialects."),
+    macro("timezone", "string calendar", _zoned, note="PostgreSQL's `at AT TIME ZONE zone`, in its dialects."),
     macro(
         "convert_timezone",
-        "=string any",
+        "string any",
         _in_zone,
         note="From one zone, by default UTC, to another one; the result is a TIMESTAMP_NTZ.",
     ),
-    macro("convert_timezone", "=string =string any", _in_zone),
+    macro("convert_timezone", "string string any", _in_zone),
     macro("try_make_timestamp", _TIME, lambda *given: call("make_timestamp", *given), also=("try_make_timestamp_ltz",)),
     macro("try_make_timestamp_ntz", _TIME, lambda *given: call("make_timestamp_ntz", *given)),
     macro(

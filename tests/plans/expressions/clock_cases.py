@@ -58,6 +58,8 @@ CLOCK_GROUPS = (
          "DATE_FROM_UNIX_DATE(num)", "DAYNAME(day)", "DAYNAME(inst)", "MONTHNAME(day)",
          *(f"FROM_UTC_TIMESTAMP(inst, '{zone}')" for zone in _ZONES),
          *(f"TO_UTC_TIMESTAMP(inst, '{zone}')" for zone in _ZONES),
+         "FROM_UTC_TIMESTAMP(inst, IF(num > 0, 'Europe/Paris', 'Asia/Kolkata'))",
+         "TO_UTC_TIMESTAMP(inst, IF(num > 0, 'Europe/Paris', 'Asia/Kolkata'))",
          "TO_UTC_TIMESTAMP(TIMESTAMP '2020-03-08 02:30:00', 'America/New_York')",
          "TO_UTC_TIMESTAMP(TIMESTAMP '2020-11-01 01:30:00', 'America/New_York')"),
         utc=True,

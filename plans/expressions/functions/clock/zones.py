@@ -1,4 +1,4 @@
-"""Time zones: FROM_UTC_TIMESTAMP and TO_UTC_TIMESTAMP, once per distinct value.
+"""Time zones: FROM_UTC_TIMESTAMP and TO_UTC_TIMESTAMP, once per distinct moment and zone.
 
 A wall clock reading in a gap is moved forward by the length of the gap, and an ambiguous reading is the first one, as
 in Java. The calendar repeats after 400 years, and so do the rules of a zone.
@@ -72,22 +72,28 @@ def _ahead(micros: int, zone: dt.tzinfo, wall: bool) -> int:
 
 
 def _shifted(wall: bool) -> Callable[..., Any]:
+    def shift(micros: int, name: str) -> int | None:
+        zone = zone_of(name)
+        if zone is None:
+            return None
+        ahead = _ahead(micros, zone, wall)
+        total = micros - ahead if wall else micros + ahead
+        return total if -(2**63) < total < 2**63 else None
+
     def evaluate(type_: pa.DataType, value: Any, name: Any) -> Any:
-        zone = zone_of(name.as_py())
-        assert zone is not None
-
-        def shift(micros: int) -> int | None:
-            ahead = _ahead(micros, zone, wall)
-            total = micros - ahead if wall else micros + ahead
-            return total if -(2**63) < total < 2**63 else None
-
         given = value.cast(pa.int64()) if isinstance(value, pa.Scalar) else value.view(pa.int64())
-        return on_words(by_distinct(shift, pa.int64(), given), type_)
+        return on_words(by_distinct(shift, pa.int64(), given, name), type_)
 
     return evaluate
 
 
 TABLE = (
-    function("from_utc_timestamp", "timestamp =string", _gives("FROM_UTC_TIMESTAMP"), _shifted(False)),
-    function("to_utc_timestamp", "timestamp =string", _gives("TO_UTC_TIMESTAMP"), _shifted(True)),
-)
+    function(
+        "from_utc_timestamp", "timestamp string", _gives("FROM_UTC_TIMESTAMP"), _shifted(False),
+        null="an unknown time zone",
+    ),
+    function(
+        "to_utc_timestamp", "timestamp string", _gives("TO_UTC_TIMESTAMP"), _shifted(True),
+        null="an unknown time zone",
+    ),
+)  # fmt: skip

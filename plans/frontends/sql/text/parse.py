@@ -20,6 +20,7 @@ from plans.frontends.sql.text.meanings.json_calls import with_json
 from plans.frontends.sql.text.meanings.json_paths import with_arrows, with_paths
 from plans.frontends.sql.text.meanings.patterns import with_patterns, with_percents
 from plans.frontends.sql.text.meanings.regexes import with_regexes
+from plans.frontends.sql.text.meanings.zones import with_zones
 from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
@@ -89,6 +90,8 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
         found = [with_events(with_samples(statement, dialect), dialect) for statement in found]
         found = [with_shorthands(statement, text) for statement in found]
+        if dialect not in SPARK:
+            found = [with_zones(statement, dialect, text) for statement in found]
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
         found = [with_flattened(statement, dialect, text) for statement in found]
         found = [without_empty_orders(statement) for statement in found]

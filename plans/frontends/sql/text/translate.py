@@ -176,7 +176,7 @@ def with_own_names(tree: Any, dialect: str) -> Any:
         if name in _WITH_PATHS and dialect == "duckdb" and len(given) == 2:
             path = Dialect.get_or_raise(dialect).to_json_path(given[1])
             given = [exp.JSONExtract(this=given[0], expression=path)]
-        if type(node) in own:
+        if type(node) in own and not isinstance(node.args.get("unit"), exp.WeekStart):
             called = "RANGE" if node.args.get("is_end_exclusive") else own[type(node)]
             made = exp.Anonymous(this=called, expressions=given)
             rows = isinstance(node, exp.ExplodingGenerateSeries)

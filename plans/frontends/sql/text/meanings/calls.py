@@ -46,6 +46,8 @@ _COUNTS_TOGETHER = ("snowflake", "mysql", "singlestore", "starrocks", "doris", "
 _OWN_HASHES = ("duckdb", "snowflake")
 _KEEPS_NULLS = ("duckdb", "postgres", "materialize", "risingwave", "trino", "presto", "athena", "bigquery")
 """Dialects in which ARRAY_AGG keeps NULLs, and is NULL for no rows."""
+_OFFSETS = (*POSTGRES, "bigquery")
+"""Dialects in which a TIMESTAMP as a text has the offset of its zone. So it does in DuckDB."""
 _COMMAS = ("duckdb", "bigquery", "sqlite")
 """Dialects in which the default separator of STRING_AGG is a comma."""
 
@@ -85,6 +87,8 @@ def _cast(node: Any, dialect: str) -> Any:
         if not (isinstance(node.this, exp.Literal) and node.this.name.isdigit()):
             made.set("this", call("NEAREST_EVEN" if dialect in TO_EVEN else "NEAREST", node.this))
         return made
+    if to.this in (*_TEXT_TYPES, *_TEXTS) and dialect in _OFFSETS:
+        made.set("this", call("INSTANT_TEXT", node.this))
     if to.this == exp.DataType.Type.DECIMAL:
         if not to.expressions and dialect in _UNBOUND:
             return call("NUMERIC_OF", node.this)
@@ -97,7 +101,7 @@ def _cast(node: Any, dialect: str) -> Any:
     if to.this in _TEXTS and len(to.expressions) == 1 and dialect in _CUTS and to.expressions[0].name.isdigit():
         made.set("to", exp.DataType.build("TEXT"))
         return call("LEFT", made, exp.Literal.number(to.expressions[0].name))
-    return None
+    return None if made == node else made
 
 
 # Numbers
@@ -211,19 +215,25 @@ def _concat(node: Any, dialect: str) -> Any:
     """Returns CONCAT, which skips NULLs and takes values of any type."""
     if not node.args.get("coalesce"):
         return None
-    given = [as_text(one) if dialect == "duckdb" else one for one in node.expressions]
+    given = [_text(one, dialect) for one in node.expressions]
     texts = [exp.cast(one.copy(), "string") for one in given]
     return call("CONCAT", *(exp.Coalesce(this=one, expressions=[literal("")]) for one in texts))
 
 
 def _concatenated(node: Any, dialect: str) -> Any:
-    """Returns texts joined by || or CONCAT_WS, with doubles as DuckDB writes them."""
-    if dialect != "duckdb":
+    """Returns texts joined by || or CONCAT_WS, with values as the dialect writes them."""
+    if dialect != "duckdb" and dialect not in _OFFSETS:
         return None
     made = node.copy()
     for part in list(made.iter_expressions()):
-        part.replace(as_text(part))
+        part.replace(_text(part, dialect))
     return made
+
+
+def _text(value: Any, dialect: str) -> Any:
+    if dialect in _OFFSETS:
+        return value if isinstance(value, exp.Literal) else call("INSTANT_TEXT", value)
+    return as_text(value) if dialect == "duckdb" else value
 
 
 def _split_part(node: Any, dialect: str) -> Any:

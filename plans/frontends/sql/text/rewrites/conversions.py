@@ -1,8 +1,7 @@
-"""Rewrites SPLIT, TO_NUMBER, AT TIME ZONE, orders by NULL and `= ANY (...)` of other dialects in Spark's SQL.
+"""Rewrites SPLIT, TO_NUMBER, orders by NULL and `= ANY (...)` of other dialects in Spark's SQL.
 
 Part of `plans.frontends.sql`. SPLIT of other dialects takes a text, that of Spark a pattern. TO_NUMBER of Snowflake
-returns a decimal. AT TIME ZONE of PostgreSQL and DuckDB returns the wall clock reading of an instant, or the instant of
-a wall clock reading.
+returns a decimal.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from sqlglot import exp
 
 from plans.frontends.sql.text.nodes import nodes, rewritten
 from plans.frontends.sql.text.place import extent, placed
-
-_ZONES = ("postgres", "redshift", "materialize", "risingwave", "duckdb")
 
 
 def with_conversions(tree: Any, dialect: str, text: str) -> Any:
@@ -94,17 +91,10 @@ def _map(node: Any, dialect: str) -> Any:
     return made if index is None else exp.Anonymous(this="ELEMENT_AT", expressions=[made, index.copy()])
 
 
-def _zone(node: Any, dialect: str) -> Any:
-    if dialect not in _ZONES:
-        return None
-    return exp.Anonymous(this="TIMEZONE", expressions=[node.args["zone"].copy(), node.this.copy()])
-
-
 _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Split: _split,
     exp.ToNumber: _number,
     exp.StringToArray: _split_array,
-    exp.AtTimeZone: _zone,
     exp.ToMap: _map,
 }
 
