@@ -77,12 +77,18 @@ class Program:
         for expr in expressions:
             outputs += [self._of(expr), int(is_wide(expr.type))]
         registers = [*self._texts.values(), *self._lookups.values()]
-        head = [len(columns), len(self._constants) // 3, len(registers), len(self._steps) // E.STEP, len(expressions)]
+        head = [
+            len(columns),
+            len(self._constants) // 3,
+            len(registers),
+            len(self._steps) // E.INSTRUCTION_WORDS,
+            len(expressions),
+        ]
         self.named: list[bytes | Expr] = [*(text.encode() for text in self._texts), *self._lookups]
         self._written = encoded(list(self._texts))
         self.plan = np.array([*head, *self._constants, *registers, *self._steps, *outputs], np.int64)
         self.words = sum(2 if is_wide(type_) else 1 for type_ in self.types)
-        self.register_words = 2 * E.BLOCK * self._n
+        self.register_words = 2 * E.BLOCK_ROWS * self._n
 
     def run(self, inputs: np.ndarray, forms: np.ndarray, pairs: np.ndarray, dictionary: Dictionary) -> np.ndarray:
         """Returns the outputs, one after the other: see ``crown.expressions.kernels.evaluate``. O(rows)."""
@@ -105,7 +111,7 @@ class Program:
 
     def _new(self) -> int:
         self._n += 1
-        return 2 * E.BLOCK * (self._n - 1)
+        return 2 * E.BLOCK_ROWS * (self._n - 1)
 
     def _of(self, expr: Expr) -> int:
         """Returns the register of an expression."""
@@ -155,7 +161,7 @@ class Program:
         if key not in self._registers:
             to = self._registers[key] = self._new()
             step = [op, to, a, b, c, wide, *parameters]
-            self._steps += step + [0] * (E.STEP - len(step))
+            self._steps += step + [0] * (E.INSTRUCTION_WORDS - len(step))
         return self._registers[key]
 
     def _looked_up(self, node: Expr, args: list[int]) -> int:

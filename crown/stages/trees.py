@@ -327,7 +327,7 @@ class Partitions(Trees):
         """Returns the places of rows, int64[width, n], present or not: int64[words, n], see ``partitions.place``. O(log
         n) each."""
         n = keys.shape[1]
-        out = np.empty((kernels.PLACE, n), np.int64)
+        out = np.empty((kernels.PLACE_WORDS, n), np.int64)
         kernels.place(
             self.part.arena, self.table, self.keyed(n), self.k, self.spec, self.strides(n), self.shape,
             np.ascontiguousarray(keys), *self.part.dictionary.memory, self.path, out,
@@ -338,7 +338,7 @@ class Partitions(Trees):
         """Returns the places of rows, int64[width, n], among their peers: int64[words, n], see ``surveys.survey``.
         O(log n) each."""
         n = keys.shape[1]
-        out = np.empty((surveys.SURVEY, n), np.int64)
+        out = np.empty((surveys.SURVEY_WORDS, n), np.int64)
         surveys.survey(
             self.part.arena, self.table, self.keyed(n), self.k, self.spec, distinguished, peers, self.strides(n),
             self.shape, np.ascontiguousarray(keys), *self.part.dictionary.memory, self.path, out,

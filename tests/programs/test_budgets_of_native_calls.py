@@ -32,7 +32,7 @@ QUERIES = {
 """Conditions on doubles and parts of texts are left out: no scan tests them, so a call stores texts of rows that they
 reject, and both views do not use the same memory. Numbers of two words are left out too: at the edge of a budget, one
 of both views rejects a batch that the other takes; the cause is not known."""
-SHORT = (group_batch.BUDGET, kernels.NOT_SCANNED, kernels.STOPPED_AT_GATE, kernels.JOIN_STOPPED)
+SHORT = (group_batch.OVER_BUDGET, kernels.NOT_SCANNED, kernels.STOPPED_AT_GATE, kernels.JOIN_STOPPED)
 """What a call comes back with where there is no room for a group, a text, a row of a base table or of a join."""
 
 

@@ -159,7 +159,7 @@ def test_more_deltas_than_a_record_batch_takes() -> None:
         assert found.sort_by([("v", "ascending"), ("_weight", "ascending")]).equals(
             other.sort_by([("v", "ascending"), ("_weight", "ascending")])
         )
-    assert both.results == {kernels.MESSAGE_TOO_LARGE: 1, group_batch.ROOM: 1, kernels.NO_MESSAGE: 1}
+    assert both.results == {kernels.MESSAGE_TOO_LARGE: 1, group_batch.NEEDS_ROOM: 1, kernels.NO_MESSAGE: 1}
     both.compare()
 
 

@@ -108,7 +108,7 @@ def test_a_sum_that_leaves_its_type_refuses_the_batch() -> None:
     both.apply({"g": [((1, 7), 1), ((2, 5), 1)], "h": [((7, high), 1), ((5, 1), 1)]})
     wrong = both.given({"g": [((3, 5), 1), ((1, 7), 2), ((2, 5), -1)]})
     assert "src=1" in both.refused(wrong, ChangeError)
-    assert both.results[group_batch.REFUSED] == 1
+    assert both.results[group_batch.NO_CODE] == 1
     both.apply({"g": [((3, 5), 1), ((2, 5), -1)]})
     both.is_duckdbs()
 

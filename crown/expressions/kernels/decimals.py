@@ -12,10 +12,15 @@ from crown.kernels.numbers.limbs import add, clear, extend, multiply, multiply_w
 from crown.kernels.strings import NULL
 
 LIMBS = 4
-A, B, RESULT, REST, SIZE = 0, 4, 8, 12, 16  # where numbers lie in scratch; the last is that of a divisor
+# Positions of numbers in scratch.
+A = 0  # first operand
+B = 4  # second operand
+RESULT = 8
+REMAINDER = 12
+DIVISOR = 16  # absolute value of the second operand
 SCRATCH = 20  # words
 ADD, SUB, MUL, DIV, MOD, KEEP = 0, 1, 2, 3, 4, 5
-_MOST_POWER = 10**18
+_MAX_POWER = 10**18
 _DIGIT = 32  # bits; a divisor below 2^31 leaves remainders that fit beside one
 _LOW = (1 << _DIGIT) - 1
 _NANO, _NANO_DIGITS = 10**9, 9
@@ -43,7 +48,7 @@ def _double(a, i, n, bit):
 def scale_up(a, i, full, rest):
     """Multiplies a number of four limbs by 10^(18 ``full``) and by ``rest``."""
     for _ in range(full):
-        multiply_word(a, i, LIMBS, _MOST_POWER)
+        multiply_word(a, i, LIMBS, _MAX_POWER)
     if rest != 1:
         multiply_word(a, i, LIMBS, rest)
 
@@ -66,20 +71,26 @@ def divide_small(a, i, divisor):
 
 @device
 def _divide(a, i, s):
-    """Divides the number >= 0 at ``a[i]`` by the one > 0 at ``s[SIZE]``; the remainder goes to ``s[REST]``."""
-    clear(s, REST, LIMBS)
+    """Divides the number >= 0 at ``a[i]`` by the one > 0 at ``s[DIVISOR]``; the remainder goes to ``s[REMAINDER]``."""
+    clear(s, REMAINDER, LIMBS)
     for x in range(i + LIMBS - 1, i - 1, -1):
         word = a[x]
-        if word == 0 and s[REST] == 0 and s[REST + 1] == 0 and s[REST + 2] == 0 and s[REST + 3] == 0:
+        if (
+            word == 0
+            and s[REMAINDER] == 0
+            and s[REMAINDER + 1] == 0
+            and s[REMAINDER + 2] == 0
+            and s[REMAINDER + 3] == 0
+        ):
             continue
         quotient = ZERO
         for b in range(63, -1, -1):
-            _double(s, REST, LIMBS, (word >> b) & 1)
+            _double(s, REMAINDER, LIMBS, (word >> b) & 1)
             quotient <<= 1
-            if not _less(s, REST, s, SIZE, LIMBS):
-                extend(s, B, LIMBS, s, SIZE, LIMBS)
+            if not _less(s, REMAINDER, s, DIVISOR, LIMBS):
+                extend(s, B, LIMBS, s, DIVISOR, LIMBS)
                 negate(s, B, LIMBS)
-                add(s, REST, s, B, LIMBS)
+                add(s, REMAINDER, s, B, LIMBS)
                 quotient |= 1
         a[x] = quotient
 
@@ -123,14 +134,14 @@ def _quotient(s):
     negative = (s[A + LIMBS - 1] ^ s[B + LIMBS - 1]) < 0
     _to_size(s)
     extend(s, RESULT, LIMBS, s, A, LIMBS)
-    if s[SIZE + 1] == 0 and s[SIZE + 2] == 0 and s[SIZE + 3] == 0 and 0 < s[SIZE] < 1 << 31:
-        divisor = s[SIZE]
+    if s[DIVISOR + 1] == 0 and s[DIVISOR + 2] == 0 and s[DIVISOR + 3] == 0 and 0 < s[DIVISOR] < 1 << 31:
+        divisor = s[DIVISOR]
         if 2 * divide_small(s, RESULT, divisor) >= divisor:
             _increase(s, RESULT)
     else:
         _divide(s, RESULT, s)
-        _double(s, REST, LIMBS, 0)
-        if not _less(s, REST, s, SIZE, LIMBS):
+        _double(s, REMAINDER, LIMBS, 0)
+        if not _less(s, REMAINDER, s, DIVISOR, LIMBS):
             _increase(s, RESULT)
     if negative:
         negate(s, RESULT, LIMBS)
@@ -138,10 +149,10 @@ def _quotient(s):
 
 @device
 def _to_size(s):
-    """Makes the number at ``s[A]`` one >= 0, and writes the size of the one at ``s[B]`` to ``s[SIZE]``."""
-    extend(s, SIZE, LIMBS, s, B, LIMBS)
-    if s[SIZE + LIMBS - 1] < 0:
-        negate(s, SIZE, LIMBS)
+    """Makes the number at ``s[A]`` one >= 0, and writes the size of the one at ``s[B]`` to ``s[DIVISOR]``."""
+    extend(s, DIVISOR, LIMBS, s, B, LIMBS)
+    if s[DIVISOR + LIMBS - 1] < 0:
+        negate(s, DIVISOR, LIMBS)
     if s[A + LIMBS - 1] < 0:
         negate(s, A, LIMBS)
 
@@ -152,7 +163,7 @@ def _remainder(s):
     negative = s[A + LIMBS - 1] < 0
     _to_size(s)
     _divide(s, A, s)
-    extend(s, RESULT, LIMBS, s, REST, LIMBS)
+    extend(s, RESULT, LIMBS, s, REMAINDER, LIMBS)
     if negative:
         negate(s, RESULT, LIMBS)
 

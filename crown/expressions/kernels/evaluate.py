@@ -1,10 +1,15 @@
-"""The evaluation of expressions: instructions over registers, each a column of a block of rows.
+"""Evaluates expressions: runs instructions over registers, each of which is a column of a block of rows.
 
     codes -> registers of inputs and constants -> instructions, one after the other -> registers of outputs -> codes
 
-A register has two words per row: the second is that of *wide* decimals, of more than 18 digits. NULL is a value like
-any other, its code; of a wide decimal it is the second word. The program is data: a *plan* of words (see
-``crown.expressions.program``).
+A register has two words per row. The second is used only for *wide* decimals, of more than 18 digits. NULL is a value
+like any other, its code; of a wide decimal it is the second word. The program is a *plan* of words (see
+``crown.expressions.program``): its head ``P_...``, then
+
+    per constant      its register, its two words
+    per text          its register. Lookups follow the texts in the same way.
+    per instruction   the words ``I_...``
+    per output        its register, 1 if it is wide
 """
 
 from __future__ import annotations
@@ -27,12 +32,30 @@ EQUAL, LESS, SAME, EQUAL_DOUBLES, LESS_DOUBLES, SAME_DOUBLES, EQUAL_WIDE, LESS_W
     20, 21, 22, 23, 24, 25, 26, 27, 28,
 )  # fmt: skip
 AND, OR, NOT, IS_NULL, IS_NULL_WIDE, SELECT, YEAR, MONTH, DAY, LOOKUP = 29, 30, 31, 32, 33, 34, 35, 36, 37, 38
-STEP = 13  # words of an instruction: what it does, its register, those of three operands, which are wide, parameters
-P_INPUTS, P_CONSTANTS, P_TEXTS, P_STEPS, P_OUTPUTS, P_HEAD = 0, 1, 2, 3, 4, 5
-BLOCK = 256  # rows
-UNKNOWN = -1  # the code of a text that is in no row; that of the next one is one less, so that they differ
+# Words of an instruction. Operands are registers.
+(
+    I_OPERATION,
+    I_TARGET,  # register of the result
+    I_A,
+    I_B,
+    I_C,  # third operand; of DECIMAL its operation (see ``decimals``)
+    I_WIDE,  # SELECT: 1 if the values are wide; DECIMAL: bits 0, 1, 2 for wide first and second operand, and result
+    I_PARAMETERS,  # up to seven more words
+) = range(7)
+INSTRUCTION_WORDS = 13
+# Words of the head of a plan.
+(
+    P_INPUT_COUNT,
+    P_CONSTANT_COUNT,
+    P_TEXT_COUNT,  # texts and lookups
+    P_INSTRUCTION_COUNT,
+    P_OUTPUT_COUNT,
+    P_HEAD,
+) = range(6)
+BLOCK_ROWS = 256
+UNKNOWN = -1  # code of the first text that no row has; each further one has a code that is one less
 _NAN = 0x7FF8 << 48
-_MOST32 = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 
 
 @device
@@ -54,7 +77,7 @@ def _code_of(value):
 
 
 @device
-def _whole(op, a, b):
+def _whole_numbers(op, a, b):
     """Returns ``a op b`` of 64 bits; NULL if it does not fit, or the divisor is 0."""
     if op == ADD:
         return NULL if sum_leaves(a, b) else a + b
@@ -106,14 +129,14 @@ def _date(days):
 
 
 @device
-def _of_one(op, a):
+def _unary(op, a):
     """Returns what an instruction with one operand, which is not NULL, makes of it."""
     if op == NEGATE:
         return -a
     if op == ABSOLUTE:
         return -a if a < 0 else a
     if op == NARROW:
-        return NULL if a > _MOST32 or a < -_MOST32 - 1 else a
+        return NULL if a > _MAX_INT32 or a < -_MAX_INT32 - 1 else a
     if op == NEGATE_DOUBLE:
         return _code_of(-double_of(a))
     if op == ABSOLUTE_DOUBLE:
@@ -129,7 +152,7 @@ def _of_one(op, a):
 
 
 @device
-def _of_two(op, a, b):
+def _binary(op, a, b):
     """Returns what an instruction with two operands that are words, neither of them NULL, makes of them."""
     if op in (EQUAL, EQUAL_DOUBLES):
         return ZERO + (a == b)
@@ -138,12 +161,12 @@ def _of_two(op, a, b):
     if op == LESS_DOUBLES:
         return ZERO + _less_doubles(a, b)
     if op <= MOD:
-        return _whole(op, a, b)
+        return _whole_numbers(op, a, b)
     return _on_doubles(op, a, b)
 
 
 @device
-def _kleene(op, a, b):
+def _three_valued(op, a, b):
     """Returns AND or OR of three truth values."""
     decides = ZERO + (op == OR)
     if a == decides or b == decides:
@@ -152,15 +175,17 @@ def _kleene(op, a, b):
 
 
 @device
-def _scaled(op, a, b, plan, at):
-    """Returns ``a op b`` of decimals of few digits; ``plan[at ...]``: by what both, and then the result, are
-    multiplied."""
-    a, b = a * plan[at], b * plan[at + 1]
+def _scaled(op, a, b, plan, factors_at):
+    """Returns ``a op b`` of decimals of few digits.
+
+    ``plan[factors_at ...]``: the factors of both operands, then of the result.
+    """
+    a, b = a * plan[factors_at], b * plan[factors_at + 1]
     if op == ADD_SCALED:
-        return (a + b) * plan[at + 2]
+        return (a + b) * plan[factors_at + 2]
     if op == SUB_SCALED:
-        return (a - b) * plan[at + 2]
-    return a * b * plan[at + 2]
+        return (a - b) * plan[factors_at + 2]
+    return a * b * plan[factors_at + 2]
 
 
 @device
@@ -174,157 +199,167 @@ def _compared_wide(op, low, high, other_low, other_high):
 
 
 @device
-def _decimal(plan, at, registers, to, a, b, n, scratch):
-    """Runs a DECIMAL instruction: ``plan[at + 4]`` is what it does, ``plan[at + 6 ...]`` the rest for ``decimal``."""
-    first, second, wide = plan[at + 5] & 1, plan[at + 5] & 2, plan[at + 5] & 4
+def _decimal(plan, instruction, registers, target, a, b, n, scratch):
+    """Runs a DECIMAL instruction for the ``n`` rows of a block."""
+    first, second, wide = plan[instruction + I_WIDE] & 1, plan[instruction + I_WIDE] & 2, plan[instruction + I_WIDE] & 4
     for i in range(n):
-        low, high = _wide(registers[a + i], registers[a + BLOCK + i], first)
-        other_low, other_high = _wide(registers[b + i], registers[b + BLOCK + i], second)
-        none = (high if first else low) == NULL or (other_high if second else other_low) == NULL
-        if none:
+        low, high = _wide(registers[a + i], registers[a + BLOCK_ROWS + i], first)
+        other_low, other_high = _wide(registers[b + i], registers[b + BLOCK_ROWS + i], second)
+        is_null = (high if first else low) == NULL or (other_high if second else other_low) == NULL
+        if is_null:
             low, high = ZERO, ZERO + NULL
         else:
-            low, high = decimal(scratch, plan[at + 4], low, high, other_low, other_high, plan, at + 6)
+            low, high = decimal(
+                scratch, plan[instruction + I_C], low, high, other_low, other_high, plan, instruction + I_PARAMETERS
+            )
         if wide:
-            registers[to + i], registers[to + BLOCK + i] = low, high
+            registers[target + i], registers[target + BLOCK_ROWS + i] = low, high
         else:
-            registers[to + i] = NULL if high == NULL else low
+            registers[target + i] = NULL if high == NULL else low
 
 
 @device
-def _step(plan, at, registers, n, scratch):
+def _run(plan, instruction, registers, n, scratch):
     """Runs an instruction for the ``n`` rows of a block."""
-    op, to = plan[at], plan[at + 1]
-    a, b, c, wide = plan[at + 2], plan[at + 3], plan[at + 4], plan[at + 5]
+    op, target = plan[instruction + I_OPERATION], plan[instruction + I_TARGET]
+    a, b, c = plan[instruction + I_A], plan[instruction + I_B], plan[instruction + I_C]
+    wide = plan[instruction + I_WIDE]
     if op == DECIMAL:
-        _decimal(plan, at, registers, to, a, b, n, scratch)
+        _decimal(plan, instruction, registers, target, a, b, n, scratch)
     elif op == LOOKUP:
         table = table_at(registers[b])
         for i in range(n):
-            registers[to + i] = looked_up(table, registers[a + i])
+            registers[target + i] = looked_up(table, registers[a + i])
     elif ADD_SCALED <= op <= MUL_SCALED:
         for i in range(n):
             left, right = registers[a + i], registers[b + i]
             none = left == NULL or right == NULL
-            registers[to + i] = NULL if none else _scaled(op, left, right, plan, at + 6)
+            registers[target + i] = NULL if none else _scaled(op, left, right, plan, instruction + I_PARAMETERS)
     elif op == SELECT:
         for i in range(n):
             chosen = b if registers[a + i] == 1 else c
-            registers[to + i] = registers[chosen + i]
+            registers[target + i] = registers[chosen + i]
             if wide:
-                registers[to + BLOCK + i] = registers[chosen + BLOCK + i]
+                registers[target + BLOCK_ROWS + i] = registers[chosen + BLOCK_ROWS + i]
     elif op in (AND, OR):
         for i in range(n):
-            registers[to + i] = _kleene(op, registers[a + i], registers[b + i])
+            registers[target + i] = _three_valued(op, registers[a + i], registers[b + i])
     elif op in (SAME, SAME_DOUBLES):
         for i in range(n):
-            registers[to + i] = ZERO + (registers[a + i] == registers[b + i])
+            registers[target + i] = ZERO + (registers[a + i] == registers[b + i])
     elif EQUAL_WIDE <= op <= SAME_WIDE:
         for i in range(n):
-            low, high = registers[a + i], registers[a + BLOCK + i]
-            registers[to + i] = _compared_wide(op, low, high, registers[b + i], registers[b + BLOCK + i])
+            low, high = registers[a + i], registers[a + BLOCK_ROWS + i]
+            registers[target + i] = _compared_wide(op, low, high, registers[b + i], registers[b + BLOCK_ROWS + i])
     elif op == IS_NULL:
         for i in range(n):
-            registers[to + i] = ZERO + (registers[a + i] == NULL)
+            registers[target + i] = ZERO + (registers[a + i] == NULL)
     elif op == IS_NULL_WIDE:
         for i in range(n):
-            registers[to + i] = ZERO + (registers[a + BLOCK + i] == NULL)
+            registers[target + i] = ZERO + (registers[a + BLOCK_ROWS + i] == NULL)
     elif op in (NEGATE_WIDE, ABSOLUTE_WIDE):
         for i in range(n):
-            low, high = registers[a + i], registers[a + BLOCK + i]
+            low, high = registers[a + i], registers[a + BLOCK_ROWS + i]
             if high != NULL and (op == NEGATE_WIDE or high < 0):
                 low, high = -low, ~high + (low == 0)
-            registers[to + i], registers[to + BLOCK + i] = low, high
+            registers[target + i], registers[target + BLOCK_ROWS + i] = low, high
     elif op in (NEGATE, ABSOLUTE, NARROW, NOT) or NEGATE_DOUBLE <= op <= TO_DOUBLE or op >= YEAR:
         for i in range(n):
             value = registers[a + i]
-            registers[to + i] = NULL if value == NULL else _of_one(op, value)
+            registers[target + i] = NULL if value == NULL else _unary(op, value)
     else:
         for i in range(n):
             left, right = registers[a + i], registers[b + i]
-            registers[to + i] = NULL if left == NULL or right == NULL else _of_two(op, left, right)
+            registers[target + i] = NULL if left == NULL or right == NULL else _binary(op, left, right)
 
 
 @device
-def _load(arena, form, values, first, pairs, n, registers, to):
-    """Fills the register of an input with the rows of a block; ``first``: where they begin."""
+def _load(arena, form, values, first, pairs, n, registers, target):
+    """Fills the register of an input with ``n`` rows, from row ``first`` on."""
     if form == PAIRS:
         for i in range(n):
-            registers[to + i], registers[to + BLOCK + i] = pairs[first + 2 * i], pairs[first + 2 * i + 1]
+            registers[target + i], registers[target + BLOCK_ROWS + i] = pairs[first + 2 * i], pairs[first + 2 * i + 1]
     elif form == CODES:
         for i in range(n):
             code = values[first + i]
             low, high = ZERO, ZERO + NULL
             if code != NULL:
                 low, high = value_word(arena, code, 0), value_word(arena, code, 1)
-            registers[to + i], registers[to + BLOCK + i] = low, high
+            registers[target + i], registers[target + BLOCK_ROWS + i] = low, high
     else:
         for i in range(n):
-            registers[to + i] = values[first + i]
+            registers[target + i] = values[first + i]
 
 
 @kernel("words, const words, const table, const words, const words, const words, words, words, words")
 def evaluate(arena, plan, inputs, forms, pairs, texts, registers, scratch, out):
-    """Calls ``evaluated`` with these arrays; ``inputs`` int64[inputs, n]."""
+    """Calls ``evaluate_rows`` with these arrays. ``inputs``: int64[inputs, n]."""
     n = inputs.shape[1]
     arena, plan, inputs, forms, pairs = words(arena), constants(plan), words(inputs), constants(forms), words(pairs)
-    return evaluated(arena, plan, inputs, n, forms, pairs, words(texts), words(registers), words(scratch), words(out))
+    return evaluate_rows(
+        arena, plan, inputs, n, forms, pairs, words(texts), words(registers), words(scratch), words(out)
+    )
 
 
 @device
-def evaluated(arena, plan, inputs, n, forms, pairs, texts, registers, scratch, out):
-    """Evaluates a program for ``n`` rows. Returns how often a code was looked up that is not known yet. If there is
-    one, the outputs are void, and Python has to decide it (see ``crown.store.lookups``). O(rows * instructions).
+def evaluate_rows(arena, plan, inputs, n, forms, pairs, texts, registers, scratch, out):
+    """Evaluates a program for ``n`` rows. O(rows * instructions).
 
-    ``arena``: where the dictionary is, in which codes of wide decimals are looked up. Of each input ``forms`` has the
-    form, and where it begins: in ``inputs``, or for PAIRS in ``pairs``. ``texts``: the codes of the texts that the
-    program names, then the addresses of its lookups. ``registers`` and ``scratch``: room. ``out``: the outputs one
-    after the other, of ``n`` words each, or of 2n if it is wide: low and high by turns.
+    Returns how many lookups met an unknown code. If there is one, the outputs are void: Python must decide these codes
+    (see ``crown.store.lookups``), and call again.
+
+    - ``arena``: the arena of the dictionary, which has the values of wide decimals.
+    - ``forms``: two words per input: its form, and where it begins, in ``pairs`` if the form is PAIRS, else in
+      ``inputs``.
+    - ``texts``: the codes of the texts that the program names, then the addresses of its lookup tables.
+    - ``registers``, ``scratch``: room.
+    - ``out``: receives the outputs one after the other, ``n`` words each; a wide one has 2n words, low and high
+      alternating.
     """
-    given, fixed, named, steps, outputs = (
-        plan[P_INPUTS],
-        plan[P_CONSTANTS],
-        plan[P_TEXTS],
-        plan[P_STEPS],
-        plan[P_OUTPUTS],
+    input_count, constant_count, text_count, instruction_count, output_count = (
+        plan[P_INPUT_COUNT],
+        plan[P_CONSTANT_COUNT],
+        plan[P_TEXT_COUNT],
+        plan[P_INSTRUCTION_COUNT],
+        plan[P_OUTPUT_COUNT],
     )
     at = P_HEAD
-    for _ in range(fixed):
-        for i in range(min(n, BLOCK)):
-            registers[plan[at] + i], registers[plan[at] + BLOCK + i] = plan[at + 1], plan[at + 2]
+    for _ in range(constant_count):
+        for i in range(min(n, BLOCK_ROWS)):
+            registers[plan[at] + i], registers[plan[at] + BLOCK_ROWS + i] = plan[at + 1], plan[at + 2]
         at += 3
-    for x in range(named):
-        for i in range(min(n, BLOCK)):
-            registers[plan[at] + i] = texts[x]
+    for number in range(text_count):
+        for i in range(min(n, BLOCK_ROWS)):
+            registers[plan[at] + i] = texts[number]
         at += 1
-    first_step = at
-    first_output = first_step + STEP * steps
-    for block in range(0, n, BLOCK):
-        size = min(n - block, BLOCK)
-        for x in range(given):
-            first = forms[2 * x + 1] + (2 * block if forms[2 * x] == PAIRS else block)
-            _load(arena, forms[2 * x], inputs, first, pairs, size, registers, 2 * BLOCK * x)
-        at = first_step
-        for _ in range(steps):
-            _step(plan, at, registers, size, scratch)
-            at += STEP
-        at, to = first_output, ZERO
-        for _ in range(outputs):
+    instructions_at = at
+    outputs_at = instructions_at + INSTRUCTION_WORDS * instruction_count
+    for first_row in range(0, n, BLOCK_ROWS):
+        rows = min(n - first_row, BLOCK_ROWS)
+        for number in range(input_count):
+            start = forms[2 * number + 1] + (2 * first_row if forms[2 * number] == PAIRS else first_row)
+            _load(arena, forms[2 * number], inputs, start, pairs, rows, registers, 2 * BLOCK_ROWS * number)
+        at = instructions_at
+        for _ in range(instruction_count):
+            _run(plan, at, registers, rows, scratch)
+            at += INSTRUCTION_WORDS
+        at, position = outputs_at, ZERO
+        for _ in range(output_count):
             register = plan[at]
             if plan[at + 1] == 1:
-                for i in range(size):
-                    out[to + 2 * (block + i)] = registers[register + i]
-                    out[to + 2 * (block + i) + 1] = registers[register + BLOCK + i]
-                to += 2 * n
+                for i in range(rows):
+                    out[position + 2 * (first_row + i)] = registers[register + i]
+                    out[position + 2 * (first_row + i) + 1] = registers[register + BLOCK_ROWS + i]
+                position += 2 * n
             else:
-                for i in range(size):
-                    out[to + block + i] = registers[register + i]
-                to += n
+                for i in range(rows):
+                    out[position + first_row + i] = registers[register + i]
+                position += n
             at += 2
-    asked, at = ZERO, first_step
-    for _ in range(steps if n > 0 else 0):
-        if plan[at] == LOOKUP:
-            table = table_at(registers[plan[at + 3]])
-            asked += table[L_ASKED]
-        at += STEP
-    return asked
+    unknown, at = ZERO, instructions_at
+    for _ in range(instruction_count if n > 0 else 0):
+        if plan[at + I_OPERATION] == LOOKUP:
+            table = table_at(registers[plan[at + I_B]])
+            unknown += table[L_ASKED]
+        at += INSTRUCTION_WORDS
+    return unknown

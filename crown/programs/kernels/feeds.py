@@ -8,7 +8,7 @@ A column that is only projected is not copied unless a filter leaves out tuples:
 from __future__ import annotations
 
 from crown.expressions.kernels.decimals import SCRATCH
-from crown.expressions.kernels.evaluate import P_INPUTS, PAIRS, WORDS, evaluated
+from crown.expressions.kernels.evaluate import P_INPUT_COUNT, PAIRS, WORDS, evaluate_rows
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
@@ -98,11 +98,11 @@ def apply_feed(plan, feed, dictionary, memory, scratch, texts, free, state, bloc
     if plan[feed + F_PROGRAM_AT] != 0:
         program, inputs = beyond(plan, plan[feed + F_PROGRAM_AT]), beyond(memory, free)
         program_columns = plan[feed + F_PROGRAM_COLUMNS_AT]
-        for x in range(program[P_INPUTS]):
+        for x in range(program[P_INPUT_COUNT]):
             column = plan[program_columns + x]
             inputs[2 * x], inputs[2 * x + 1] = input_forms[2 * column], input_forms[2 * column + 1]
-        outputs = free + 2 * program[P_INPUTS]
-        unknown = evaluated(
+        outputs = free + 2 * program[P_INPUT_COUNT]
+        unknown = evaluate_rows(
             dictionary, program, memory, n, inputs, memory, beyond(memory, texts + plan[feed + F_FIRST_TEXT]),
             beyond(memory, scratch + SCRATCH), beyond(memory, scratch), beyond(memory, outputs),
         )  # fmt: skip

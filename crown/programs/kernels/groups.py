@@ -40,7 +40,7 @@ from crown.stages.kernels.groups import outputs
     GS_ARENA,  # address of its arena
     GS_ARENA_WORDS,  # size of the arena
     GROUPS_STATE_WORDS,
-) = range(group_batch.S_END, group_batch.S_END + 8)
+) = range(group_batch.STATE_WORDS, group_batch.STATE_WORDS + 8)
 GROUP_NOT_EMPTY = 22  # result of ``apply_groups``: a group without rows has sums that are not 0
 
 
@@ -56,12 +56,12 @@ def apply_groups(plan, op, identity, dictionary, memory, scratch, texts, free, s
     arena = words_at(stage[GS_ARENA], stage[GS_ARENA_WORDS])
     events, output = blocks + BLOCK_WORDS * plan[op + G_EVENTS], blocks + BLOCK_WORDS * plan[op + G_OUTPUT]
     keys, width, columns = (
-        stage_plan[group_batch.P_KEYS], stage_plan[group_batch.P_SUMS], stage_plan[group_batch.P_COLUMNS]
+        stage_plan[group_batch.P_KEY_COUNT], stage_plan[group_batch.P_SUM_WORDS], stage_plan[group_batch.P_COLUMN_COUNT]
     )  # fmt: skip
     n, max_groups = state[events + B_TUPLES], stage[GS_MAX_GROUPS]
-    for x in range(group_batch.S_END):
+    for x in range(group_batch.STATE_WORDS):
         stage[x] = 0
-    if state[blocks + BLOCK_WORDS * plan[op + G_INPUT] + B_TUPLES] == 0 and stage_plan[group_batch.P_WHOLE] == 0:
+    if state[blocks + BLOCK_WORDS * plan[op + G_INPUT] + B_TUPLES] == 0 and stage_plan[group_batch.P_SINGLE_GROUP] == 0:
         _describe_block(plan, op, memory, free, columns, ZERO, free + 2 * columns, state, output)
         return group_batch.DONE  # a stage without input changes is skipped
     forms, weights = beyond(memory, state[events + B_FORMS]), beyond(memory, state[events + B_WEIGHTS])
@@ -73,24 +73,24 @@ def apply_groups(plan, op, identity, dictionary, memory, scratch, texts, free, s
     stage[GS_NUMBERS], stage[GS_HANDLES] = free + keys, free + keys + n
     stage[GS_SUMS] = free + keys + n + max(n, 1)
     stage[GS_OUTPUT] = stage[GS_SUMS] + 2 * max_groups * width
-    if stage_plan[group_batch.P_WHOLE] == 1:
-        stage[group_batch.S_GROUPS], stage[group_batch.S_AFTER] = 1, 1
-        stage[group_batch.S_BEFORE] = arena[H_VERSION] > 0
+    if stage_plan[group_batch.P_SINGLE_GROUP] == 1:
+        stage[group_batch.S_GROUPS], stage[group_batch.S_HAS_ROW] = 1, 1
+        stage[group_batch.S_HAD_ROW] = arena[H_VERSION] > 0
         handles[0] = arena[H_ROOT]
         for i in range(n):
             numbers[i] = 0
     rows, out = beyond(memory, stage[GS_SUMS]), beyond(memory, stage[GS_OUTPUT])
     origin, none = beyond(memory, ZERO), beyond(memory, ZERO)
-    passed, present, has_present, status = none, none, False, ZERO + group_batch.VALUES
+    passed, having, has_having, status = none, none, False, ZERO + group_batch.NEEDS_COLUMNS
     arena[H_BUDGET] -= grown
-    while status == group_batch.VALUES:
+    while status == group_batch.NEEDS_COLUMNS:
         status = group_batch.advance(
             arena, plan[op + G_TABLE], stage_plan, identity, stage, strides, origin, weights, n, origin,
             forms, origin, dictionary, weights, 1, beyond(plan, plan[op + G_SUMS_AT]),
-            beyond(plan, plan[op + G_CARRIED_AT]), none, numbers, n, handles, passed, present, has_present, rows,
+            beyond(plan, plan[op + G_CARRIED_AT]), none, numbers, n, handles, passed, having, has_having, rows,
             2 * max_groups * width, out, 2 * max_groups * (columns + 1),
         )  # fmt: skip
-        if status == group_batch.VALUES:
+        if status == group_batch.NEEDS_COLUMNS:
             end = ZERO - 1
             if plan[op + G_OUTPUTS_AT] != 0:
                 end = outputs.compute(
@@ -101,16 +101,16 @@ def apply_groups(plan, op, identity, dictionary, memory, scratch, texts, free, s
                 )  # fmt: skip
             if end < 0:
                 break
-            passed, has_present = beyond(memory, end), True
-            words_of_outputs = plan[plan[op + G_OUTPUTS_AT] + outputs.O_COLUMNS] * 2 * stage[group_batch.S_GROUPS]
-            present = beyond(memory, end + words_of_outputs)
+            passed, has_having = beyond(memory, end), True
+            words_of_outputs = plan[plan[op + G_OUTPUTS_AT] + outputs.O_COLUMN_COUNT] * 2 * stage[group_batch.S_GROUPS]
+            having = beyond(memory, end + words_of_outputs)
     arena[H_BUDGET] += grown
     if status != group_batch.DONE:
         return status
-    if stage[group_batch.S_AT] >= 0:
+    if stage[group_batch.S_BAD_GROUP] >= 0:
         return GROUP_NOT_EMPTY
     arena[H_VERSION] += 1
-    _describe_block(plan, op, memory, forms_at, columns, stage[group_batch.S_DELTAS], stage[GS_OUTPUT], state, output)
+    _describe_block(plan, op, memory, forms_at, columns, stage[group_batch.S_ROWS], stage[GS_OUTPUT], state, output)
     return group_batch.DONE
 
 

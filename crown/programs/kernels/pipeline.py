@@ -228,7 +228,7 @@ def _apply_pointwise(plan, op, memory, state, grown):
     """Applies a block of events to a pointwise stage. Returns ``DONE`` or ``BUDGET``."""
     free = pointwise.apply_pointwise(plan, op, memory, state[R_FREE], state, R_BLOCKS, grown)
     if free < 0:
-        return group_batch.BUDGET
+        return group_batch.OVER_BUDGET
     state[R_FREE] = free
     return group_batch.DONE
 

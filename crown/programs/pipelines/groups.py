@@ -39,7 +39,8 @@ class GroupsOperator:
         self.stage, self.number, self.output, self.part = stage, number, output, part
         self.root = output.root
         self._operator, self._input, self._events = operator, read, events
-        self._sums, self._columns = (int(operator.plan[at]) for at in (group_batch.P_SUMS, group_batch.P_COLUMNS))
+        self._sums = int(operator.plan[group_batch.P_SUM_WORDS])
+        self._columns = int(operator.plan[group_batch.P_COLUMN_COUNT])
         outputs = operator.outputs
         self._fixed_words = 3 * self._columns + 2 + len(operator.keys) + (0 if outputs is None else outputs.fixed)
         self._words_per_group = 2 * (self._sums + self._columns + 1) + (0 if outputs is None else outputs.words)
@@ -104,14 +105,14 @@ class GroupsOperator:
         max_groups, numbers = state[start + kernels.GS_MAX_GROUPS], state[start + kernels.GS_NUMBERS]
         handles, sums = state[start + kernels.GS_HANDLES], state[start + kernels.GS_SUMS]
         out = state[start + kernels.GS_OUTPUT]
-        batch_state = np.array(state[start : start + group_batch.S_END], np.int64)
+        batch_state = np.array(state[start : start + group_batch.STATE_WORDS], np.int64)
         kept = memory[numbers : out + 2 * max_groups * (self._columns + 1)].copy()
 
         def started(nets: Sequence[Zset]) -> tuple[Batch, int]:
             batch = self.stage.entered(nets)
             n = len(batch.weights)
             batch.state = batch_state
-            batch.where, batch.handles = kept[:n], kept[handles - numbers :][: max(n, 1)]
+            batch.numbers, batch.handles = kept[:n], kept[handles - numbers :][: max(n, 1)]
             batch.rows, batch.out = kept[sums - numbers : out - numbers], kept[out - numbers :]
             return batch, group_batch.DONE if status == kernels.GROUP_NOT_EMPTY else status
 

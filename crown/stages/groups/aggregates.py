@@ -138,7 +138,7 @@ class Rule:
                 return [kernels.WIDE, at, limbs, count]
             return [kernels.SHORT, at, limbs, count, 10 ** parts[0]]
         shift, power = self._near[self._sums.arguments[0]]
-        if limbs > kernels.MOST_LIMBS or power > ONE_WORD_DIGITS:
+        if limbs > kernels.MAX_LIMBS or power > ONE_WORD_DIGITS:
             return None
         sides = [layout.at[term] for term in self._sums.sides(self._sums.arguments[0])] or [-1, -1]
         return [kernels.AVERAGE if function == "avg" else kernels.SUM, at, limbs, count, 10**power, shift, *sides]

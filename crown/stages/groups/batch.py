@@ -28,7 +28,7 @@ class Batch:
     """A batch of ``nets``: the arguments of ``kernels.change``, and the data that Python computes for the kernel.
 
     Fields are filled in as they become known. ``frames``: the events of each feed with their weights, if needed.
-    ``far``: the changes of far parts.
+    ``far``: the changes of far parts. ``status``: the last result of the kernel.
     """
 
     def __init__(
@@ -43,18 +43,18 @@ class Batch:
         self.strides = strides
         self.form = form
         self._width = width
-        self.state = np.zeros(kernels.S_END, np.int64)
-        self.asked: int = kernels.DONE
+        self.state = np.zeros(kernels.STATE_WORDS, np.int64)
+        self.status: int = kernels.DONE
         payload = nets[0].payload
         self.payload = weights if payload is None else np.ascontiguousarray(payload).reshape(-1)
-        self.given = NOTHING
-        self.where = self.handles = self.rows = self.out = NOTHING
-        self.shown = NO_FLAGS
+        self.passed = NOTHING
+        self.numbers = self.handles = self.rows = self.out = NOTHING
+        self.having = NO_FLAGS
         self.frames: list[tuple[Frame, np.ndarray]] = []
         self.old_read: dict[Reading, np.ndarray] = {}
         self.far: Far | None = None
         self.new_far: Far | None = None
-        self.gone: np.ndarray | None = None
+        self.freed_far: np.ndarray | None = None
         self.changed: Zset | None = None
 
     @property
@@ -75,7 +75,7 @@ class Batch:
 
 
 Started = Callable[[Sequence[Zset]], tuple[Batch, int]]
-"""Returns the batch of some nets that another kernel has started, and what it asks for."""
+"""Returns the batch of some nets that another kernel has started, and the result of that kernel."""
 
 
 class Operator(NamedTuple):
@@ -167,7 +167,7 @@ def wrong_count(weights: np.ndarray, counts: np.ndarray) -> tuple[int, str] | No
         wrong = int(counts.argmin())
         return wrong, f"{counts[wrong]} rows: the batch deletes what is not there"
     least, most = extent(weights) if len(weights) else (0, 0)
-    if len(weights) * max(-least, most) + high <= kernels.MOST_ROWS:
+    if len(weights) * max(-least, most) + high <= kernels.MAX_ROWS:
         return None
-    beyond = np.abs(weights).sum(dtype=np.float64) + float(high) > kernels.MOST_ROWS
+    beyond = np.abs(weights).sum(dtype=np.float64) + float(high) > kernels.MAX_ROWS
     return (int(counts.argmax()), "more than 2^62 rows") if beyond else None

@@ -59,10 +59,10 @@ class Form:
                 wide = True
                 found = None if longer else found
             if found is None:
-                found = [kernels.GIVEN, len(given)]
+                found = [kernels.PASSED, len(given)]
                 given.append(output.name)
                 read |= output.expr.columns
-            columns.append(found + [0] * (kernels.VALUE - len(found)))
+            columns.append(found + [0] * (kernels.COLUMN_WORDS - len(found)))
         if given or stage.having is not None:
             pauses |= kernels.PAUSE_SHOW
         if far:

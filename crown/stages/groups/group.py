@@ -104,7 +104,7 @@ class Groups(Stage):
         self._entry = Entry(self._readers[0], stage.keys, of[None], self._types)
         self._carried = _NO_RECIPE if self._join_sums is None else self._join_sums.recipe
         carried_room = 0 if self._join_sums is None else self._join_sums.room
-        room = max(self._entry.sums.room, carried_room, 3 * (kernels.MOST_LIMBS + 1))
+        room = max(self._entry.sums.room, carried_room, 3 * (kernels.MAX_LIMBS + 1))
         self._scratch = np.empty(room, np.int64)
         self._room = Room(self._layout.words, len(self.columns))
         plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
@@ -172,23 +172,23 @@ class Groups(Stage):
     def _change(self, nets: Sequence[Zset], sign: int) -> Zset:
         """Adds events and returns the changed rows. ``sign`` -1 undoes a batch."""
         started, self.started = self.started, None
-        batch, asked = (self._begun(nets, sign), None) if started is None else started(nets)
+        batch, status = (self._begun(nets, sign), None) if started is None else started(nets)
         try:
-            if asked is None:
-                asked = self._advanced(batch)
-            while asked != kernels.DONE:
-                if asked != kernels.BUDGET:
-                    self._help(batch, asked)
-                asked = self._advanced(batch)
+            if status is None:
+                status = self._advanced(batch)
+            while status != kernels.DONE:
+                if status != kernels.OVER_BUDGET:
+                    self._help(batch, status)
+                status = self._advanced(batch)
         except BaseException:
             if batch.state[kernels.S_STEP] != kernels.STORED:  # else there is nothing left to abandon
                 self._multisets.take_back(batch.touched)
                 self.abandon(batch.touched)
             raise
-        empty = int(batch.state[kernels.S_AT])
-        assert empty < 0, f"a group without rows is not empty: {self._named(batch.handles[empty])}"
-        if batch.gone is not None:
-            self._far.free(batch.gone)
+        bad_group = int(batch.state[kernels.S_BAD_GROUP])
+        assert bad_group < 0, f"a group without rows is not empty: {self._named(batch.handles[bad_group])}"
+        if batch.freed_far is not None:
+            self._far.free(batch.freed_far)
         if self._multisets.all:
             self._multisets.close()
         self.parts[0][A.H_VERSION] += sign
@@ -210,10 +210,10 @@ class Groups(Stage):
             batch.strides = self._identity * n
         if self.stage.whole:
             batches = int(self.parts[0][A.H_VERSION])
-            batch.state[[kernels.S_GROUPS, kernels.S_BEFORE, kernels.S_AFTER]] = 1, batches > 0, batches + sign > 0
-            batch.where, batch.handles = np.zeros(n, np.int64), self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()
+            batch.state[[kernels.S_GROUPS, kernels.S_HAD_ROW, kernels.S_HAS_ROW]] = 1, batches > 0, batches + sign > 0
+            batch.numbers, batch.handles = np.zeros(n, np.int64), self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()
         else:
-            batch.where, batch.handles = np.empty(n, np.int64), np.empty(n, np.int64)
+            batch.numbers, batch.handles = np.empty(n, np.int64), np.empty(n, np.int64)
         self._room.give(batch)
         return batch
 
@@ -229,45 +229,45 @@ class Groups(Stage):
         arena, dictionary = self.parts[0], self._part.dictionary.memory[0]
 
         def work() -> bool:
-            batch.asked = kernels.change(
+            batch.status = kernels.change(
                 arena, self._table, batch.form.plan, self._identity, batch.state, batch.strides, batch.keys,
                 batch.weights, batch.inputs, batch.forms, batch.pairs, dictionary, batch.payload, batch.nets[0].sign,
-                self._entry.sums.recipe, self._carried, self._scratch, batch.where, batch.handles, batch.given,
-                batch.shown, batch.rows, batch.out,
+                self._entry.sums.recipe, self._carried, self._scratch, batch.numbers, batch.handles, batch.passed,
+                batch.having, batch.rows, batch.out,
             )  # fmt: skip
-            return bool(batch.asked != kernels.BUDGET)
+            return bool(batch.status != kernels.OVER_BUDGET)
 
         self._part.run_until_done(work)
-        return int(batch.asked)
+        return int(batch.status)
 
-    def _help(self, batch: Batch, asked: int) -> None:
+    def _help(self, batch: Batch, status: int) -> None:
         """Serves the request of a batch."""
-        if asked == kernels.ROOM:
+        if status == kernels.NEEDS_ROOM:
             self._room.give(batch, int(batch.state[kernels.S_GROUPS]))
-        elif asked == kernels.ADD:
+        elif status == kernels.NEEDS_ADDENDS:
             self._add(batch)
-        elif asked == kernels.COUNTS:
+        elif status == kernels.NEEDS_CHECK:
             wrong = wrong_count(batch.weights, batch.after[:, 0])
             if wrong is not None:
                 raise ChangeError(f"{self._named(batch.handles[wrong[0]])} would have {wrong[1]}")
-        elif asked == kernels.VALUES:
+        elif status == kernels.NEEDS_COLUMNS:
             self._give(batch)
-        elif asked == kernels.LONG:
+        elif status == kernels.NEEDS_DECIMALS:
             batch.form = batch.form.for_longer
             self._give(batch)
-        elif asked == kernels.REFUSED:
-            group, column = batch.state[[kernels.S_AT, kernels.S_COLUMN]].tolist()
+        elif status == kernels.NO_CODE:
+            group, column = batch.state[[kernels.S_BAD_GROUP, kernels.S_BAD_COLUMN]].tolist()
             name = self.stage.outputs[column].expr.value
             reason = next(rule.refusal for rule in self._rules if rule.aggregate.name == name)
             raise ChangeError(f"{self._named(batch.handles[group])}, column {name!r}: {reason}")
         else:
             if batch.far is not None and batch.new_far is not None and batch.far.sums:
-                batch.gone = self._far.stored(batch.after, batch.far, batch.new_far)
+                batch.freed_far = self._far.stored(batch.after, batch.far, batch.new_far)
             batch.changed = self._changed(batch)
 
     def _changed(self, batch: Batch) -> Zset:
         """Returns the rows that a batch delivers."""
-        n, columns = int(batch.state[kernels.S_DELTAS]), len(self.columns)
+        n, columns = int(batch.state[kernels.S_ROWS]), len(self.columns)
         found = batch.out[: (columns + 1) * n].reshape(columns + 1, n)
         changed = Zset.of_columns(found[:columns], found[columns])
         return changed if self._distinct else changed.net()
@@ -276,10 +276,10 @@ class Groups(Stage):
         """Adds the addends that Python computes. Ordered values change at once, far parts later."""
         fed, handles, after = self._frames(batch), batch.touched, batch.after
         sizes = np.cumsum([len(weights) for _, weights in fed])[:-1]
-        events = [Events(*of, at) for of, at in zip(fed, np.split(batch.where, sizes), strict=True)]
+        events = [Events(*of, at) for of, at in zip(fed, np.split(batch.numbers, sizes), strict=True)]
         first, batch.far = events[0], Far(self._layout, len(handles))
         far = batch.far
-        if batch.state[kernels.S_FAR]:
+        if batch.state[kernels.S_FAR_COUNT]:
             self._entry.sums.add_far(first.frame, first.weights, first.where, far)
             if self._join_sums is not None and batch.nets[0].payload is not None:
                 self._join_sums.add_far(batch.nets[0], first.where, far)
@@ -300,7 +300,7 @@ class Groups(Stage):
         new_read = self._read(handles)
         read = {one: np.concatenate([batch.old_read[one], new_read[one]]) for one in self._readings}
         totals = Totals(layout, both, old_far.followed_by(batch.new_far), read)
-        batch.given, batch.shown = self._given(batch.form, handles, totals)
+        batch.passed, batch.having = self._given(batch.form, handles, totals)
 
     def _stored(self, handles: np.ndarray) -> Totals:
         """Returns the stored state of groups."""
@@ -374,7 +374,9 @@ class Groups(Stage):
         out, n = np.empty((len(self.columns) + 1) * len(handles), np.int64), -1
         while n < 0:
             given, shown = self._given(form, handles, totals)
-            n = kernels.present(self.parts[0], form.plan, handles, totals.rows, given, shown, 1, self._scratch, out)
+            n = kernels.current_rows(
+                self.parts[0], form.plan, handles, totals.rows, given, shown, 1, self._scratch, out
+            )
             form = form if n >= 0 else form.for_longer
         return out[: len(self.columns) * n].reshape(len(self.columns), n)
 

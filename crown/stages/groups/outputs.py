@@ -45,10 +45,10 @@ def native_outputs(stage: GroupStage, form: Form, rules: Sequence[Rule], layout:
             found = by_name[name].native(layout) if name in by_name else None
         if found is None:
             return None
-        reads += [*found, *[0] * (group_batch.VALUE - len(found)), CODES if wide else WORDS]
+        reads += [*found, *[0] * (group_batch.COLUMN_WORDS - len(found)), CODES if wide else WORDS]
     wide_columns = [int(is_wide(expr.type)) for expr in exprs]
     n = len(program.reads)
     head = [n, len(having), len(exprs), program.words]
     plan = np.array([*head, *reads, *wide_columns, *program.plan], np.int64)
-    words = int(kernels.words_of_group(n, program.words, len(exprs)))
+    words = int(kernels.words_per_group(n, program.words, len(exprs)))
     return Outputs(plan, program, words, 2 * n)

@@ -5,7 +5,15 @@ A relation has a record of words:
     ORDERED   root of the tree of its rows in the order in which they leave
     BY_ROW    root of a second tree of the same rows, by their values; only if they leave in the order of arrival
     UNDO      handle of the block that undoes the last batch
-    MARK ...  counters, which Python reads and writes
+    MARK      the watermark
+    NEXT      the next running number
+    ROWS      copies of rows in the window
+    LATE      late changes
+    EXPIRED   copies that have left the window
+    MISSING   copies that deletes did not find
+    UPDATES   changes
+
+Python reads and writes the words from ``MARK`` on.
 
 Trees are those of ``crown.stages.kernels.trees.ordered``, without sums. If rows leave in the order of arrival, their
 last code is a running number: each arrival is then a separate row, and a delete removes the oldest one.
@@ -20,9 +28,7 @@ from crown.stages.kernels.trees.nodes import HEAD, LEVEL, row_at
 from crown.stages.kernels.trees.ordered import EXACT, FIRST, copies_there, locate, put
 from crown.stages.kernels.trees.scan import here, leftmost
 
-ORDERED, BY_ROW, UNDO = 0, 1, 2
-MARK, NEXT, ROWS, LATE, EXPIRED, MISSING, UPDATES = 3, 4, 5, 6, 7, 8, 9
-WORDS = 10
+ORDERED, BY_ROW, UNDO, MARK, NEXT, ROWS, LATE, EXPIRED, MISSING, UPDATES, WORDS = range(11)
 COUNTERS = WORDS - MARK
 
 

@@ -104,12 +104,12 @@ class Reach:
             self._picks.widen(places, keys, changes, order)
         if self._functions:
             lows, highs = places[kernels.LOW], places[kernels.HIGH]
-            change = _Change(keys, handles, ranks, ranks + places[kernels.THERE], places[kernels.SIZE], changes)
+            change = _Change(keys, handles, ranks, ranks + places[kernels.COPIES], places[kernels.SIZE], changes)
             for call in self._functions:
                 low, high = self._affected_by(call, change)
                 np.minimum(lows, low, out=lows)
                 np.maximum(highs, high, out=highs)
-        out = np.empty((replaced.SPAN, len(changes)), np.int64)
+        out = np.empty((replaced.SPAN_WORDS, len(changes)), np.int64)
         spans = np.ascontiguousarray(out[:, : int(replaced.joined(order, changes, places, out))])
         return Affected(spans, order, places[kernels.LEAF][order], len(handles) - int(np.count_nonzero(handles)))
 

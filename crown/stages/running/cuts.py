@@ -83,7 +83,7 @@ class Cuts:
     def __init__(self, running: Running, changed: EqualRows, weights: np.ndarray, sums: np.ndarray) -> None:
         edges = changed.words[surveys.LOW : surveys.SIZE].sum(axis=0)  # all of them rise from row to row
         room, words = 4 * len(weights), sums.shape[1]
-        found = np.empty((kernels.PIECE, room), np.int64)
+        found = np.empty((kernels.PIECE_WORDS, room), np.int64)
         by_row, by_peers = np.empty((2, room + 1, words), np.int64)
         n = int(
             kernels.cut(

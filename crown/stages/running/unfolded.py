@@ -34,7 +34,7 @@ class Unfolding:
         self._functions = running.encoded()
         self._copies_differ = any(call.apart for call in running.functions)
         self._width = visible + len(running.functions)
-        self._scratch = np.zeros(int(trees.shape[1]) + kernels.STATE * len(running.functions), np.int64)
+        self._scratch = np.zeros(int(trees.shape[1]) + kernels.STATE_WORDS * len(running.functions), np.int64)
 
     def delta(self, keys: np.ndarray, weights: np.ndarray, change: Callable[[np.ndarray], None]) -> Zset:
         """Applies changes of rows (codes, int64[width, n]). Returns the net change of the rows of the result.
@@ -62,21 +62,21 @@ class Unfolding:
         for at, part in ((begin, net[:deletes]), (end, net[deletes:])):
             block[:-1, at : at + len(part)] = part.rows.T
             block[-1, at : at + len(part)] = part.weights
-        nulls = bool(status[kernels.NULLS])
+        nulls = bool(status[kernels.HAS_NULL])
         found = Zset(block[:-1, begin:stop].T, block[-1, begin:stop], nulls=nulls, own=True)
-        return found.net() if self._hides or status[kernels.APART] else found
+        return found.net() if self._hides or status[kernels.SPLIT_COPIES] else found
 
     @staticmethod
     def _new_status() -> np.ndarray:
-        """Returns the initial status words of a kernel call (``told`` of ``kernels.unfold``)."""
-        status = np.zeros(kernels.TOLD, np.int64)
-        status[kernels.REFUSED] = -1
+        """Returns the initial status of a call of ``kernels.unfold``."""
+        status = np.zeros(kernels.STATUS_WORDS, np.int64)
+        status[kernels.OVERFLOWED] = -1
         return status
 
     def _deletes(self, pieces: Pieces, distinct: int, status: np.ndarray) -> Zset:
         """Returns the present rows of pieces as deletes. ``distinct``: an upper bound of their distinct rows."""
         block = np.empty((self._width + 1, self._row_limit(pieces, distinct)), np.int64)
-        moved = np.zeros(kernels.MOVED * len(pieces.handles) * len(self._running.functions), np.int64)
+        moved = np.zeros(kernels.MOVED_WORDS * len(pieces.handles) * len(self._running.functions), np.int64)
         count = self._unfold(pieces, moved, block, 0, -1, status)
         return Zset.of_columns(block[:-1, :count], block[-1, :count])
 
@@ -94,7 +94,7 @@ class Unfolding:
     def _moved(self, cuts: Cuts) -> tuple[Pieces, np.ndarray]:
         """Returns the pieces that move, and how far each function does (see ``kernels.unfold``)."""
         pieces, functions = cuts.pieces, self._running.functions
-        moved = np.zeros((len(pieces.handles), len(functions), kernels.MOVED), np.int64)
+        moved = np.zeros((len(pieces.handles), len(functions), kernels.MOVED_WORDS), np.int64)
         for i, call in enumerate(functions):
             if call.frame is None:
                 moved[:, i, 0] = cuts.row_shift if call.function == "row_number" else cuts.rank_shift
@@ -110,10 +110,10 @@ class Unfolding:
         self, pieces: Pieces, moved: np.ndarray, block: np.ndarray, old: int, new: int, status: np.ndarray
     ) -> int:
         """Writes the old rows of pieces to a block, from row ``old`` on, and their new rows from row ``new`` on, unless
-        ``new`` is -1. Returns the number of old rows. ``status``: ``told`` of ``kernels.unfold``. Raises ChangeError if
+        ``new`` is -1. Returns the number of old rows. ``status``: see ``kernels.unfold``. Raises ChangeError if
         a sum leaves its type."""
         running, trees = self._running, self._running.trees
-        status[kernels.OLD], status[kernels.NEW] = old, new
+        status[kernels.NEXT_DELETE], status[kernels.NEXT_INSERT] = old, new
         words = int(trees.shape[1])
         last, heads = np.zeros(LEAVES + words, np.int64), np.zeros((len(pieces.handles), words), np.int64)
         kernels.unfold(
@@ -121,6 +121,6 @@ class Unfolding:
             self._functions.reshape(-1), trees.strides(1), pieces.lows, pieces.highs, moved,
             *trees.part.dictionary.memory, trees.path, last, heads, self._scratch, status, block[:-1], block[-1],
         )  # fmt: skip
-        if status[kernels.REFUSED] >= 0:
-            running.raise_overflow(int(status[kernels.REFUSED]), status[kernels.COUNTED :])
-        return int(status[kernels.OLD]) - old
+        if status[kernels.OVERFLOWED] >= 0:
+            running.raise_overflow(int(status[kernels.OVERFLOWED]), status[kernels.ROW_COUNT :])
+        return int(status[kernels.NEXT_DELETE]) - old

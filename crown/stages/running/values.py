@@ -64,7 +64,7 @@ class Running:
 
     def encoded(self) -> np.ndarray:
         """Returns the functions for kernels, int64[functions, words] (see ``kernels.unfolding``)."""
-        found = np.zeros((len(self.functions), unfolding.FUNCTION), np.int64)
+        found = np.zeros((len(self.functions), unfolding.FUNCTION_WORDS), np.int64)
         for i, call in enumerate(self.functions):
             if call.frame is None:
                 number = call.function == "row_number"

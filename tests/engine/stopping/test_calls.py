@@ -44,7 +44,7 @@ def test_ten_thousand_stops(subject: Subject, fault: Fault, tmp_path: Path) -> N
     assert sum(stopped(subject, fault, times, tmp_path, campaign.first_seed()).values()) == times
 
 
-@pytest.mark.parametrize("asked", [group_batch.ROOM, group_batch.DONE])
+@pytest.mark.parametrize("asked", [group_batch.NEEDS_ROOM, group_batch.DONE])
 def test_groups_that_are_written_are_not_abandoned(asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception between a kernel and the next line: the last kernel has deleted the groups without rows, and to
     delete one again is to search the table for it without end."""

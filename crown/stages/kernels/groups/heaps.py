@@ -22,10 +22,13 @@ from crown.kernels.strings import NULL
 from crown.stages.kernels.prefetch import AHEAD
 from crown.stages.kernels.trees.orders import less
 
-VALUE, VALUE_KEY, HEAPS, RECORD = 2, 3, 4, 5
-PUSHES, TOPS = 0, 1
-_COUNT = 3
-MINIMA, MAXIMA = 1, 2
+VALUE = 2  # word of a record with its value
+VALUE_KEY = 3  # words of the key of a record
+HEAPS = 4  # word with the heaps that have it
+RECORD = 5  # words of a record
+PUSHES, TOPS = 0, 1  # what is prefetched
+_COUNT = 3  # word with its count
+MINIMA, MAXIMA = 1, 2  # sides, as bits
 _SLACK = 8
 
 

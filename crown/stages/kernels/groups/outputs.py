@@ -1,62 +1,75 @@
-"""Columns that a group stage computes of keys and aggregates, and HAVING, where expressions have a native form.
+"""Computes columns of a group stage from keys and aggregates, and HAVING, if their expressions have a native form.
 
-    states of groups -> codes of keys and aggregates -> an expression program -> given columns, and which rows are shown
+    sums of groups -> codes of keys and aggregates -> an expression program -> passed columns, HAVING of each row
 
-What is computed here is what ``group_batch.change`` is given. A plan is the words ``O_READS`` ..., then of each column
-that the program reads ``VALUE`` words and its form, then of each given column 1 if it has two words, then the program.
+The results are the arguments ``passed`` and ``having`` of ``batch.advance``. A plan is the words ``O_...``, then for
+each column that the program reads the words of a column (``batch.V_...``) and its form, then for each passed column 1
+if it has two words, then the program.
 """
 
 from __future__ import annotations
 
-from crown.expressions.kernels.evaluate import evaluated
+from crown.expressions.kernels.evaluate import evaluate_rows
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
 from crown.kernels.strings import NULL, short_number
-from crown.stages.kernels.groups.batch import VALUE, work_out
+from crown.stages.kernels.groups.batch import COLUMN_WORDS, write_column
 
-O_READS, O_HAVING, O_COLUMNS, O_WORDS, OUTPUTS = range(5)
-"""Words of a plan: columns that are read; 1 if the first output is HAVING; given columns; words of all outputs."""
-READ = VALUE + 1
+# Words of a plan.
+(
+    O_READ_COUNT,  # number of columns that the program reads
+    O_HAVING,  # 1 if the first output is HAVING
+    O_COLUMN_COUNT,  # number of passed columns
+    O_OUTPUT_WORDS,  # words of all outputs, per row
+    OUTPUTS_HEAD,
+) = range(5)
+READ_WORDS = COLUMN_WORDS + 1  # words of a column that is read
 
 
 @device
-def words_of_group(reads, words, columns):
+def words_per_group(reads, words, columns):
     """Returns how many words of memory a group takes. ``words``: those of the outputs."""
     return 2 * (reads + words + columns + 1)
 
 
 @device
-def compute(arena, dictionary, plan, width, handles, groups, rows, memory, at, texts, scratch, registers):
-    """Computes the given columns of groups as they were and as they are, from word ``at`` of the memory on, and behind
-    them 1 for each row that is shown. Returns where they are, or -1 if a value has no code here, or a text is looked up
-    that is not known yet.
+def compute(arena, dictionary, plan, width, handles, groups, rows, memory, free, texts, scratch, registers):
+    """Computes the passed columns of groups before and after the batch, in the memory from word ``free`` on.
+
+    Behind them stands 1 for each row for which HAVING holds. Returns where the columns begin, or -1 if a value has no
+    code here, or a looked-up text is unknown.
 
     ``width``: words of the sums of a group, which are ``rows``. ``texts``, ``scratch`` and ``registers``: see
     ``crown.expressions.kernels.evaluate``. The memory begins with scratch for quotients.
     """
-    reads, total = plan[O_READS], 2 * groups
-    forms = beyond(memory, at)
-    at += 2 * reads
-    for x in range(reads):
-        o = OUTPUTS + READ * x
-        forms[2 * x], forms[2 * x + 1] = plan[o + VALUE], at
-        known = work_out(arena, plan, o, width, handles, groups, rows, ZERO, memory, ZERO, memory, memory, at)
-        new = work_out(
-            arena, plan, o, width, handles, groups, rows, groups * width, memory, ZERO, memory, memory, at + groups
+    reads, total, after = plan[O_READ_COUNT], 2 * groups, groups * width
+    forms = beyond(memory, free)
+    free += 2 * reads
+    for number in range(reads):
+        column = OUTPUTS_HEAD + READ_WORDS * number
+        forms[2 * number], forms[2 * number + 1] = plan[column + COLUMN_WORDS], free
+        bad_group = write_column(
+            arena, plan, column, width, handles, groups, rows, ZERO, memory, ZERO, memory, memory, free
         )
-        if known >= 0 or new >= 0:
+        if bad_group < 0:
+            bad_group = write_column(
+                arena, plan, column, width, handles, groups, rows, after, memory, ZERO, memory, memory, free + groups
+            )
+        if bad_group >= 0:
             return ZERO - 1
-        at += total
-    wide = OUTPUTS + READ * reads
-    program, out = beyond(plan, wide + plan[O_COLUMNS]), at
-    asked = evaluated(dictionary, program, memory, total, forms, memory, texts, registers, scratch, beyond(memory, out))
-    if asked > 0:
+        free += total
+    wide = OUTPUTS_HEAD + READ_WORDS * reads
+    program, out = beyond(plan, wide + plan[O_COLUMN_COUNT]), free
+    unknown = evaluate_rows(
+        dictionary, program, memory, total, forms, memory, texts, registers, scratch, beyond(memory, out)
+    )
+    if unknown > 0:
         return ZERO - 1
-    at += plan[O_WORDS] * total
-    given, source = at, out + plan[O_HAVING] * total
-    for c in range(plan[O_COLUMNS]):
-        if plan[wide + c] == 1:
+    free += plan[O_OUTPUT_WORDS] * total
+    passed, source = free, out + plan[O_HAVING] * total
+    for number in range(plan[O_COLUMN_COUNT]):
+        if plan[wide + number] == 1:
             for i in range(total):
                 low, high = memory[source + 2 * i], memory[source + 2 * i + 1]
                 code = ZERO + NULL
@@ -64,13 +77,13 @@ def compute(arena, dictionary, plan, width, handles, groups, rows, memory, at, t
                     code = short_number(low) if high == low >> 63 else ZERO
                     if code == 0:
                         return ZERO - 1
-                memory[at + i] = code
+                memory[free + i] = code
             source += total
         else:
             for i in range(total):
-                memory[at + i] = memory[source + i]
+                memory[free + i] = memory[source + i]
         source += total
-        at += total
+        free += total
     for i in range(total):
-        memory[at + i] = ZERO + (plan[O_HAVING] == 0 or memory[out + i] == 1)
-    return given
+        memory[free + i] = ZERO + (plan[O_HAVING] == 0 or memory[out + i] == 1)
+    return passed

@@ -26,9 +26,18 @@ from crown.kernels.strings import NULL, value_word
 
 _INFINITY = 2047 << 52
 _MANTISSA = (1 << 52) - 1
-T_AT, T_LIMBS, T_CONDITION, T_NEEDS, T_FACTORS, T_SIDE, T_OF, T_HEAD = 0, 1, 2, 3, 4, 5, 6, 7
-"""Words of a term: its first word in a state, its limbs; the input that must be TRUE, or -1; the number of inputs that
-must not be NULL, the number of factors; the sign of the infinities to be counted, or 0, and the input that has them."""
+# Words of a term.
+(
+    T_FIRST,  # its first word in a state
+    T_LIMBS,  # limbs of its sum
+    T_CONDITION,  # input that must be TRUE, or -1
+    T_NEEDED,  # number of inputs that must not be NULL
+    T_FACTORS,  # number of factors
+    T_INFINITY,  # sign of the infinities that are counted, or 0
+    T_INFINITY_INPUT,  # input that has them
+    TERM_HEAD,
+) = range(8)
+# Kinds of inputs.
 WHOLE, DOUBLE, WIDE = 0, 1, 2
 
 
@@ -120,10 +129,12 @@ def _counted(inputs, forms, pairs, weights, recipe, r, i):
     """Returns the weight of row ``i`` for the term at ``recipe[r]``; 0 if the term does not count it."""
     if recipe[r + T_CONDITION] >= 0 and inputs[forms[2 * recipe[r + T_CONDITION] + 1] + i] != 1:
         return ZERO
-    for x in range(r + T_HEAD, r + T_HEAD + recipe[r + T_NEEDS]):
+    for x in range(r + TERM_HEAD, r + TERM_HEAD + recipe[r + T_NEEDED]):
         if _is_null(inputs, forms, pairs, recipe[x], i):
             return ZERO
-    if recipe[r + T_SIDE] != 0 and not _is_beyond(inputs[forms[2 * recipe[r + T_OF] + 1] + i], recipe[r + T_SIDE]):
+    if recipe[r + T_INFINITY] != 0 and not _is_beyond(
+        inputs[forms[2 * recipe[r + T_INFINITY_INPUT] + 1] + i], recipe[r + T_INFINITY]
+    ):
         return ZERO
     return weights[i]
 
@@ -150,9 +161,9 @@ def _load(dictionary, inputs, forms, pairs, column, kind, i, out, at):
 def _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, scratch, state, first_word, width):
     """Adds ``n`` rows to the term at ``recipe[r]`` of states that begin at word ``first_word``. Returns the number of
     far doubles."""
-    at, limbs, needs, factors = recipe[r + T_AT], recipe[r + T_LIMBS], recipe[r + T_NEEDS], recipe[r + T_FACTORS]
+    at, limbs, needs, factors = recipe[r + T_FIRST], recipe[r + T_LIMBS], recipe[r + T_NEEDED], recipe[r + T_FACTORS]
     at += first_word
-    first = r + T_HEAD + needs
+    first = r + TERM_HEAD + needs
     far = ZERO
     if factors == 0:
         for i in range(n):
@@ -189,7 +200,7 @@ def add_terms(dictionary, where, weights, inputs, forms, pairs, recipe, scratch,
     """Adds rows, times their weights, to the sums of their groups (``where`` int64[n]).
 
     ``dictionary``: holds wide decimals. ``inputs``, ``forms``, ``pairs``: the columns, see
-    ``crown.expressions.kernels.evaluate``. ``recipe``: the number of sums; for each the words ``T_AT`` ..., then the
+    ``crown.expressions.kernels.evaluate``. ``recipe``: the number of sums; for each the words ``T_...``, then the
     inputs that must not be NULL, then its factors: the input, and ``WHOLE``, ``DOUBLE`` or ``WIDE``. ``scratch``: room
     for three numbers, and four limbs. ``state`` int64[groups, width]. Returns the number of far doubles, which are
     added as 0. O(n * factors).
@@ -208,7 +219,7 @@ def add_all_terms(dictionary, where, weights, n, inputs, forms, pairs, recipe, s
         far += _add_term(
             dictionary, where, weights, n, inputs, forms, pairs, recipe, r, scratch, state, first_word, width
         )
-        r += T_HEAD + recipe[r + T_NEEDS] + 2 * recipe[r + T_FACTORS]
+        r += TERM_HEAD + recipe[r + T_NEEDED] + 2 * recipe[r + T_FACTORS]
     return far
 
 

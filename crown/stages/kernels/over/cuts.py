@@ -8,14 +8,21 @@ from crown.kernels.numbers.limbs import clear
 from crown.stages.kernels.over import surveys as places
 from crown.stages.kernels.trees.nodes import add_sums
 
-HANDLE, LOW, HIGH, CHANGE, ROWS, RANKS = 0, 1, 2, 3, 4, 5
-PIECE = 6  # words of a piece
+# Words of a piece.
+(
+    HANDLE,  # handle of the partition
+    LOW,  # first position
+    HIGH,  # position behind the last one
+    CHANGE,  # number of a change of the partition
+    ROWS,  # change of the number of copies before the rows of the piece
+    RANKS,  # change of the number of copies before their peers
+    PIECE_WORDS,
+) = range(7)
 
 
 @kernel("words, int, table, words, table, words, table, table, table")
 def cut(order, peers, survey, weights, sums, shape, pieces, by_row, by_peers):
-    """Writes the pieces between cuts: HANDLE, LOW and HIGH; a CHANGE of the partition; and the change of the number of
-    copies before the rows of the piece (ROWS), and before their peers (RANKS). Returns the number of pieces.
+    """Writes the pieces between cuts (``HANDLE`` ...). Returns their number.
 
     ``order``: the changes by partition and position, so the positions of their rows ascend, and so do those of their
     peers, which are cuts if ``peers`` is 1. ``survey``: see ``surveys``. ``sums``: the addends of each change.

@@ -12,15 +12,25 @@ from crown.kernels.memory.pointers import constants, words
 from crown.kernels.memory.tables import find, hash_key, made_in, record_in, remove, seek
 from crown.kernels.numbers.limbs import add, carry, clear, plus
 from crown.kernels.strings import NULL
-from crown.stages.kernels.over.sessions import WORD, opened, told
+from crown.stages.kernels.over.sessions import WORD, change_openings, openings_are_correct
 from crown.stages.kernels.trees.ahead import arrived, near_handles, near_keys
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, NEXT, row_at
 from crown.stages.kernels.trees.ordered import EXACT, copies_there, locate, put, total
 from crown.stages.kernels.trees.scan import at_number, at_position, codes, emit, in_leaf, leaves_at, sound
 
 DONE, OVER_BUDGET, ABSENT = 0, 1, 2
-HANDLE, LEAF, ENTRY, RANK, THERE, SIZE, LOW, HIGH = 0, 1, 2, 3, 4, 5, 6, 7
-PLACE = 8  # words of a place
+# Words of a place.
+(
+    HANDLE,  # handle of the partition, or 0
+    LEAF,  # leaf of the row
+    ENTRY,  # entry of the row in the leaf
+    RANK,  # number of copies before the row
+    COPIES,  # copies of the row
+    SIZE,  # copies of all rows of the partition
+    LOW,  # position of the first copy of the row
+    HIGH,  # position behind its last copy
+    PLACE_WORDS,
+) = range(9)
 
 
 @kernel("words, int, words, int, table, words")
@@ -59,9 +69,7 @@ def locate_all(arena, handles, k, spec, columns, mode, strides, shape, keys, val
 
 @kernel("words, int, words, int, words, words, words, table, words, bytes, words, table")
 def place(arena, t, keyed, k, spec, strides, shape, keys, values, octets, path, out):
-    """Writes the places of rows, present or not: the HANDLE of the partition (0 if there is none), the LEAF and the
-    ENTRY, the number of copies before the row (RANK), the copies of the row (THERE), the SIZE of the partition, and the
-    range of positions of the row's copies, from LOW to HIGH. O(log n) per row."""
+    """Writes the places of rows, present or not (``HANDLE`` ...). O(log n) per row."""
     n, columns = out.shape[1], spec.size // 4
     arena, keyed, spec, strides, shape = (
         words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
@@ -74,7 +82,7 @@ def place(arena, t, keyed, k, spec, strides, shape, keys, values, octets, path, 
             near = near_keys(
                 arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path
             )  # fmt: skip
-        for word in range(PLACE):
+        for word in range(PLACE_WORDS):
             out[word * n + i] = 0
         group, leaf, e, found, rank = arrived(
             arena, shape, spec, columns, EXACT, keys, strides, i, first, values, octets, path
@@ -83,7 +91,7 @@ def place(arena, t, keyed, k, spec, strides, shape, keys, values, octets, path, 
             continue
         there = arena[leaf + HEAD + e] if found else 0
         out[HANDLE * n + i], out[LEAF * n + i], out[ENTRY * n + i] = group, leaf, e
-        out[RANK * n + i], out[THERE * n + i], out[SIZE * n + i] = rank, there, total(arena, arena[group + k])
+        out[RANK * n + i], out[COPIES * n + i], out[SIZE * n + i] = rank, there, total(arena, arena[group + k])
         out[LOW * n + i], out[HIGH * n + i] = rank, rank + there
 
 
@@ -137,7 +145,7 @@ def change_row(
     if before + d < 0:
         return ABSENT
     if session[WORD] >= 0:
-        sums[i * size + session[WORD]] = opened(
+        sums[i * size + session[WORD]] = change_openings(
             arena, root, shape, spec, session, keys, strides, i, before, d, path
         )  # fmt: skip
     steps += put(
@@ -298,7 +306,7 @@ def check(arena, k, spec, strides, shape, session, handles, values, octets, path
     for g in range(n):
         root = arena[handles[g] + k]
         out[g] = sound(arena, root, shape, spec, columns, strides, values, octets, path)
-        if session[WORD] >= 0 and not told(arena, root, shape, spec, session):
+        if session[WORD] >= 0 and not openings_are_correct(arena, root, shape, spec, session):
             out[g] = -1
 
 

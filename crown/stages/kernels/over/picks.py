@@ -22,14 +22,14 @@ from crown.kernels.memory.arena import H_STEPS
 from crown.kernels.memory.pointers import constants, words
 from crown.kernels.numbers.limbs import clear
 from crown.kernels.strings import NULL
-from crown.stages.kernels.over.partitions import ENTRY, HANDLE, HIGH, LEAF, LOW, RANK, THERE
+from crown.stages.kernels.over.partitions import COPIES, ENTRY, HANDLE, HIGH, LEAF, LOW, RANK
 from crown.stages.kernels.over.sessions import COLUMN, WORD, apart, before, opens, time_of
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, row_at, sums_at
 from crown.stages.kernels.trees.ordered import total
 from crown.stages.kernels.trees.scan import at_number, at_position, here
 
-BACK, AHEAD, START, END = 0, 1, 2, 3
-PICK, OUTPUT = 7, 3  # words
+BACK, AHEAD, START, END = 0, 1, 2, 3  # kinds of picks
+PICK_WORDS, OUTPUT_WORDS = 7, 3
 _EVERY = 1 << 40  # more rows than there are
 
 
@@ -126,12 +126,12 @@ def reached(arena, k, shape, unsummed, picks, session, keys, changes, order, scr
     ``order``: the changes by partition and rank. A row that a filter excludes only shifts other rows. A row that it
     includes is picked up to the next included rows. O(log n) each.
     """
-    n, some = order.size, picks.size // PICK
+    n, some = order.size, picks.size // PICK_WORDS
     arena, shape, unsummed, picks = words(arena), words(shape), words(unsummed), constants(picks)
     session, keys, changes, order = words(session), words(keys), words(changes), words(order)
     scratch, places = words(scratch), words(places)
     for f in range(some):
-        p = f * PICK
+        p = f * PICK_WORDS
         if picks[p] == START or picks[p] == END:
             _comings(arena, k, shape, unsummed, session, picks[p], keys, n, scratch, places)
             _goings(arena, k, shape, unsummed, session, picks[p], changes, order, n, scratch, places)
@@ -140,7 +140,7 @@ def reached(arena, k, shape, unsummed, picks, session, keys, changes, order, scr
         near = max(-picks[p + 1], 0)
         for i in range(n):
             rank = places[RANK * n + i]
-            behind = rank + places[THERE * n + i]
+            behind = rank + places[COPIES * n + i]
             low, high = rank - (near if picks[p] == BACK else away), behind + (away if picks[p] == BACK else near)
             if word < 0:
                 if picks[p] == BACK:
@@ -157,7 +157,7 @@ def reached(arena, k, shape, unsummed, picks, session, keys, changes, order, scr
 @device
 def _edge(arena, k, shape, unsummed, picks, p, i, n, scratch, places):
     """Returns the position up to which a row of a filter can be picked."""
-    root, rank, there = arena[places[HANDLE * n + i] + k], places[RANK * n + i], places[THERE * n + i]
+    root, rank, there = arena[places[HANDLE * n + i] + k], places[RANK * n + i], places[COPIES * n + i]
     leaf, e, shift, word, count = places[LEAF * n + i], places[ENTRY * n + i], picks[p + 1], picks[p + 3], picks[p + 2]
     if picks[p] == BACK:
         leaf, e = here(arena, leaf, e + (1 if there > 0 else 0))
@@ -179,7 +179,7 @@ def _comings(arena, k, shape, unsummed, session, kind, keys, n, scratch, places)
     """Widens the places of inserted rows. Between two sessions, within the gap, an inserted row moves the start of the
     session after it (START), or the end of the one before it (END). O(log n) each."""
     for i in range(n):
-        if places[HANDLE * n + i] == 0 or places[THERE * n + i] != 0:
+        if places[HANDLE * n + i] == 0 or places[COPIES * n + i] != 0:
             continue
         root, rank, time = arena[places[HANDLE * n + i] + k], places[RANK * n + i], keys[session[COLUMN] * n + i]
         leaf, e = before(arena, places[LEAF * n + i], places[ENTRY * n + i])
@@ -211,13 +211,13 @@ def _goings(arena, k, shape, unsummed, session, kind, changes, order, n, scratch
             continue
         leaf, e = places[LEAF * n + i], places[ENTRY * n + i]
         handle, rank = places[HANDLE * n + i], places[RANK * n + i]
-        root, last, end = arena[handle + k], i, rank + places[THERE * n + i]
+        root, last, end = arena[handle + k], i, rank + places[COPIES * n + i]
         first = opens(arena, shape, session, leaf, e)
         opening = first
         while j < n and places[HANDLE * n + order[j]] == handle and places[RANK * n + order[j]] <= end:
             if _goes(changes, places, n, order[j]):
                 last = order[j]
-                end += places[THERE * n + last]
+                end += places[COPIES * n + last]
                 opening += opens(arena, shape, session, places[LEAF * n + last], places[ENTRY * n + last])
             j += 1
         leaf, e = before(arena, leaf, e)
@@ -239,7 +239,7 @@ def _goings(arena, k, shape, unsummed, session, kind, changes, order, n, scratch
 @device
 def _goes(changes, places, n, i):
     """Returns True iff all copies of a row are deleted."""
-    return places[THERE * n + i] > 0 and places[THERE * n + i] + changes[i] <= 0
+    return places[COPIES * n + i] > 0 and places[COPIES * n + i] + changes[i] <= 0
 
 
 @device
@@ -261,7 +261,7 @@ def _end(arena, root, shape, unsummed, session, leaf, e, at, scratch):
 def picked(arena, k, shape, unsummed, picks, outputs, handles, lows, highs, shown, scratch, out):
     """Writes, for the rows at positions ``lows`` to ``highs`` of partitions one after the other, their first ``shown``
     columns, and the picks of functions. O(log n) each, O(1) per row close to its pick."""
-    n, room, some = handles.size, out.shape[1], picks.size // PICK
+    n, room, some = handles.size, out.shape[1], picks.size // PICK_WORDS
     arena, shape, unsummed, picks = words(arena), words(shape), words(unsummed), constants(picks)
     outputs, handles, lows = constants(outputs), words(handles), words(lows)
     highs, scratch, out = words(highs), words(scratch), words(out)
@@ -283,7 +283,7 @@ def pick_rows(arena, root, shape, unsummed, picks, some, outputs, low, rows, sho
     if shown > 0:
         _show(arena, shape, leaf, e, copy, rows, shown, x, room, out)
     for f in range(some):
-        p = f * PICK
+        p = f * PICK_WORDS
         if picks[p + 3] < 0:
             _by_place(
                 arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
@@ -311,7 +311,7 @@ def _show(arena, shape, leaf, e, copy, rows, shown, x, room, out):
 @device
 def _write(arena, picks, p, outputs, seen, own, x, room, out):
     """Writes the outputs of a pick of row ``seen`` (0: none) for row ``own``."""
-    for o in range(picks[p + 5], picks[p + 6], OUTPUT):
+    for o in range(picks[p + 5], picks[p + 6], OUTPUT_WORDS):
         value = NULL
         if seen != 0:
             value = arena[seen + outputs[o]]

@@ -1,9 +1,7 @@
 """Computes deltas of picked values: finds the stretches of rows that a batch affects, and replaces them in one pass.
 
-A stretch (``SPAN`` words) belongs to a partition: HANDLE; LOW and HIGH, the range of its rows before the batch; NEW_LOW
-and NEW_HIGH, their range after it; and FIRST and END, the range of its changes, by partition and rank. Stretches do not
-overlap, so each is read, changed and read again before the next one. A leaf is loaded into the cache once for all
-three.
+A *stretch* is a range of rows of a partition. Stretches do not overlap, so each is read, changed and read again before
+the next one. A leaf is loaded into the cache once for all three.
 """
 
 from __future__ import annotations
@@ -14,13 +12,22 @@ from crown.kernels.memory.pointers import constants, prefetch, words
 from crown.kernels.memory.tables import find, hash_key, slot_of
 from crown.stages.kernels.over import partitions as places_of
 from crown.stages.kernels.over.partitions import DONE, change_row
-from crown.stages.kernels.over.picks import PICK, pick_rows
+from crown.stages.kernels.over.picks import PICK_WORDS, pick_rows
 from crown.stages.kernels.trees.ahead import near_keys
 from crown.stages.kernels.trees.nodes import full, node_words
 from crown.stages.kernels.trees.ordered import EXACT
 
-HANDLE, LOW, HIGH, NEW_LOW, NEW_HIGH, FIRST, END = 0, 1, 2, 3, 4, 5, 6
-SPAN = 7
+# Words of a stretch.
+(
+    HANDLE,  # handle of the partition
+    LOW,  # range of its rows before the batch
+    HIGH,
+    NEW_LOW,  # range of its rows after the batch
+    NEW_HIGH,
+    FIRST,  # range of its changes, by partition and rank
+    END,
+    SPAN_WORDS,
+) = range(8)
 _AHEAD = 16  # number of stretches whose leaves are prefetched
 
 
@@ -90,7 +97,7 @@ def replaced(
     and the result: as in ``change``. O(log n) per change and per written row.
     """
     n, m, room, columns = changes.size, spans.shape[1], out.shape[1], spec.size // 4
-    sign, some = out.shape[0] - 1, picks.size // PICK
+    sign, some = out.shape[0] - 1, picks.size // PICK_WORDS
     arena, keyed, spec, strides, shape = (
         words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from crown.stages.kernels.trees.nodes import BACK, LENGTH, LEVEL, child_at, row_
 from crown.stages.kernels.trees.ordered import same
 from crown.stages.kernels.trees.scan import here, leftmost
 
-COLUMN, GAP, WORD = 0, 1, 2
+COLUMN, GAP, WORD = 0, 1, 2  # words of ``session``
 
 
 @device
@@ -41,7 +41,7 @@ def apart(session, earlier, later):
 
 
 @device
-def _parted(arena, shape, spec, session, leaf, e, behind, entry):
+def _in_different_sessions(arena, shape, spec, session, leaf, e, behind, entry):
     """Returns True iff two adjacent entries are in different sessions."""
     row, other = row_at(arena, shape, leaf, e), row_at(arena, shape, behind, entry)
     if session[COLUMN] < 0:
@@ -69,7 +69,7 @@ def opens(arena, shape, session, leaf, e):
 
 
 @device
-def _tell(arena, root, shape, session, path, e, opening):
+def _mark(arena, root, shape, session, path, e, opening):
     """Makes entry ``e`` of a path's leaf, which may be the first one of the next leaf, open a session or not. O(log
     n)."""
     depth = arena[root + LEVEL]
@@ -98,7 +98,7 @@ def _tell(arena, root, shape, session, path, e, opening):
 
 
 @device
-def opened(arena, root, shape, spec, session, keys, strides, i, there, change, path):
+def change_openings(arena, root, shape, spec, session, keys, strides, i, there, change, path):
     """Returns the change of the word of row ``i`` if its copies change, and updates the word of the next row.
 
     ``path`` leads to the row, which has ``there`` copies before the change. O(log n).
@@ -114,25 +114,25 @@ def opened(arena, root, shape, spec, session, keys, strides, i, there, change, p
         behind, entry = here(arena, leaf, e)
         if behind != 0:
             opening = _parts(arena, shape, spec, session, keys, strides, i, behind, entry, True)
-            _tell(arena, root, shape, session, path, e, 1 if opening else 0)
+            _mark(arena, root, shape, session, path, e, 1 if opening else 0)
         if first != 0 and not _parts(arena, shape, spec, session, keys, strides, i, first, place, False):
             return 0
         return 1
     behind, entry = here(arena, leaf, e + 1)
     if behind != 0:
-        opening = first == 0 or _parted(arena, shape, spec, session, first, place, behind, entry)
-        _tell(arena, root, shape, session, path, e + 1, 1 if opening else 0)
+        opening = first == 0 or _in_different_sessions(arena, shape, spec, session, first, place, behind, entry)
+        _mark(arena, root, shape, session, path, e + 1, 1 if opening else 0)
     return -opens(arena, shape, session, leaf, e)
 
 
 @device
-def told(arena, root, shape, spec, session):
+def openings_are_correct(arena, root, shape, spec, session):
     """Returns True iff every row of a tree is marked correctly as opening a session or not. O(n)."""
     leaf = leftmost(arena, shape, root)
     first, place = 0, 0
     while leaf != 0:
         for e in range(arena[leaf + LENGTH]):
-            opening = first == 0 or _parted(arena, shape, spec, session, first, place, leaf, e)
+            opening = first == 0 or _in_different_sessions(arena, shape, spec, session, first, place, leaf, e)
             if opens(arena, shape, session, leaf, e) != (1 if opening else 0):
                 return False
             first, place = leaf, e

@@ -15,13 +15,25 @@ from crown.kernels.numbers.limbs import add, clear, extend, multiply_word, negat
 from crown.kernels.strings import NULL
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, LEVEL, child_at, row_at, sums_at
 
-SUM, SUM_LIMBS, COUNT, FALL, FALL_LIMBS, BOUND, BOUND_LIMBS, BOUNDS = 0, 1, 2, 3, 4, 5, 6, 7
-BOUND_COLUMN, LIMBS, UNITS, BOUND_UNITS, EQUAL, BELOW, INCLUSIVE, ZERO_OF_NONE = 8, 9, 10, 11, 12, 13, 14, 15
-"""Words of a rule: the positions in the sums of a tree of the sum of all rows and its limbs, the number of rows with a
-value, the sum of negative addends and its limbs, the sum of the bounds (there is one), its limbs, and their number; the
-column that is NULL except in the row of the bound; enough limbs for all of these in equal units; the factors that
-convert the sums, and the bound, to equal units. Flags: a sum equal to the bound counts as below it; rows below it are
-selected; a row's own value is included; the sum of no values is 0, not NULL."""
+# Words of a rule. Positions are those in the sums of a tree.
+(
+    SUM,  # position of the sum of all rows
+    SUM_LIMBS,
+    COUNT,  # position of the number of rows with a value
+    FALL,  # position of the sum of negative addends
+    FALL_LIMBS,
+    BOUND,  # position of the sum of the bounds, of which there is one
+    BOUND_LIMBS,
+    BOUNDS,  # position of the number of bounds
+    BOUND_COLUMN,  # column that is NULL except in the row of the bound
+    LIMBS,  # enough limbs for all of these in equal units
+    UNITS,  # factor that converts the sums to equal units
+    BOUND_UNITS,  # factor that converts the bound to equal units
+    EQUAL,  # flag: a sum equal to the bound counts as below it
+    BELOW,  # flag: rows below the bound are selected
+    INCLUSIVE,  # flag: a row's own value is included
+    ZERO_OF_NONE,  # flag: the sum of no values is 0, not NULL
+) = range(16)
 OUT, IN, OPEN = 0, 1, 2
 
 

@@ -10,17 +10,24 @@ from crown.stages.kernels.trees.nodes import BACK, HEAD, LENGTH, LEVEL, row_at
 from crown.stages.kernels.trees.ordered import BEHIND, FIRST, compare, locate, total
 from crown.stages.kernels.trees.scan import here
 
-HANDLE, LOW, HIGH, BEGIN, END, SIZE = 0, 1, 2, 3, 4, 5
-SURVEY = 6  # words of the survey of a row
+# Words of the survey of a row.
+(
+    HANDLE,  # handle of the partition; 0 if there is none, and all other words are 0
+    LOW,  # first position of the rows that are equal in the columns of the order
+    HIGH,  # position behind them
+    BEGIN,  # first position of its peers
+    END,  # position behind them
+    SIZE,  # copies of all rows of the partition
+    SURVEY_WORDS,
+) = range(7)
 
 
 @kernel("words, int, words, int, words, int, int, words, words, table, words, bytes, words, table")
-def survey(arena, t, keyed, k, spec, told, peers, strides, shape, keys, values, octets, path, out):
-    """Writes per row the HANDLE of its partition (0 if there is none; all else is then 0); the range LOW to HIGH of the
-    rows that equal it in the first ``told`` columns of the order; the range BEGIN to END of its peers, which equal it
-    in the first ``peers`` columns, of which there are at most ``told``; and the SIZE of the partition.
+def survey(arena, t, keyed, k, spec, order_columns, peers, strides, shape, keys, values, octets, path, out):
+    """Writes the survey of each row (``HANDLE`` ...). O(log n) per row: one descent if only the row itself matches.
 
-    O(log n) per row: one descent if only the row itself matches.
+    Two rows are equal if their first ``order_columns`` columns of the order are, and peers if their first ``peers``
+    columns are. ``peers`` is at most ``order_columns``.
     """
     n = out.shape[1]
     arena, keyed, spec, strides, shape = (
@@ -32,12 +39,12 @@ def survey(arena, t, keyed, k, spec, told, peers, strides, shape, keys, values, 
         if i == near:
             first = i
             near = near_keys(
-                arena, t, keyed, k, spec, told, FIRST, strides, shape, keys, i, n, values, octets, path
+                arena, t, keyed, k, spec, order_columns, FIRST, strides, shape, keys, i, n, values, octets, path
             )  # fmt: skip
-        for word in range(SURVEY):
+        for word in range(SURVEY_WORDS):
             out[word * n + i] = 0
         group, leaf, e, _, low = arrived(
-            arena, shape, spec, told, FIRST, keys, strides, i, first, values, octets, path
+            arena, shape, spec, order_columns, FIRST, keys, strides, i, first, values, octets, path
         )  # fmt: skip
         if group == 0:
             continue
@@ -47,12 +54,14 @@ def survey(arena, t, keyed, k, spec, told, peers, strides, shape, keys, values, 
             _, begin, more = locate(arena, root, shape, spec, peers, FIRST, keys, strides, i, values, octets, path)
             steps += more
         high = low
-        if _like(arena, shape, leaf, e, 0, spec, told, keys, strides, i, values, octets):
+        if _like(arena, shape, leaf, e, 0, spec, order_columns, keys, strides, i, values, octets):
             leaf, e = here(arena, leaf, e)
             high = low + arena[leaf + HEAD + e]
             e += 1
-            if _like(arena, shape, leaf, e, 0, spec, told, keys, strides, i, values, octets):
-                _, high, more = locate(arena, root, shape, spec, told, BEHIND, keys, strides, i, values, octets, path)
+            if _like(arena, shape, leaf, e, 0, spec, order_columns, keys, strides, i, values, octets):
+                _, high, more = locate(
+                    arena, root, shape, spec, order_columns, BEHIND, keys, strides, i, values, octets, path
+                )
                 leaf, e = path[2 * arena[root + LEVEL]], path[2 * arena[root + LEVEL] + 1]
                 steps += more
         end = high

@@ -1,12 +1,4 @@
-"""Expands pieces of partitions to rows: the old values of running functions, and the new ones.
-
-A function is six words: its kind; 1 if it includes the peers of the row, 0 if it ends at the row itself; the word of
-the sums that counts its rows; the first of the two words of its sum; the column that it sums; and the largest absolute
-value of its result. A number, or a rank, has no words of sums.
-
-Per piece and function ``moved`` has three words: the change of its number, its rank or its count, and the two limbs of
-the change of its sum.
-"""
+"""Expands pieces of partitions to rows: the old values of running functions, and the new ones."""
 
 from __future__ import annotations
 
@@ -20,13 +12,32 @@ from crown.stages.kernels.trees.nodes import HEAD, LENGTH, NEXT, add_sums, full,
 from crown.stages.kernels.trees.ordered import BEHIND, FIRST, locate, same
 from crown.stages.kernels.trees.scan import at_position, here, in_leaf, leaves_at
 
-NUMBER, RANK, COUNT, SUM = 0, 1, 2, 3
-KIND, PEERS, COUNTS, SUMS, ARGUMENT, MOST = 0, 1, 2, 3, 4, 5
-FUNCTION = 6  # words
-MOVED = 3  # words
-STATE = 4  # words
-OLD, NEW, APART, NULLS, REFUSED, COUNTED, LOW, HIGH = 0, 1, 2, 3, 4, 5, 6, 7
-TOLD = 8  # words
+NUMBER, RANK, COUNT, SUM = 0, 1, 2, 3  # kinds of functions
+# Words of a function. ROW_NUMBER and RANK use only the first.
+(
+    KIND,
+    PEERS,  # 1 if it includes the peers of the row, 0 if it ends at the row itself
+    COUNTS,  # word of the sums that counts its rows
+    SUMS,  # first of the two words of its sum
+    ARGUMENT,  # column that it sums
+    LARGEST,  # largest absolute value of its result
+    FUNCTION_WORDS,
+) = range(7)
+# Per piece and function: the change of its number, rank or count; the two limbs of the change of its sum.
+MOVED_WORDS = 3
+STATE_WORDS = 4
+# Words of the status of a call.
+(
+    NEXT_DELETE,  # position of the next delete in the output
+    NEXT_INSERT,  # position of the next insert; -1 if no inserts are written
+    SPLIT_COPIES,  # 1 if copies of a row were written separately, so that a row may be both deleted and inserted
+    HAS_NULL,  # 1 if a NULL was written
+    OVERFLOWED,  # number of a function whose sum is out of the range of its type, or -1; the output is then invalid
+    ROW_COUNT,  # its count
+    SUM_LOW,  # its sum
+    SUM_HIGH,
+    STATUS_WORDS,
+) = range(9)
 
 
 @kernel(
@@ -35,28 +46,26 @@ TOLD = 8  # words
 )
 def unfold(
     arena, handles, k, shape, spec, order, functions, strides, lows, highs, moved, values, octets, path, last, heads,
-    scratch, told, out, weights,
+    scratch, status, out, weights,
 ):  # fmt: skip
     """Writes the rows at positions ``lows`` to ``highs`` of partitions with the old values of functions, as deletes,
     and with the new values, as inserts. Leaves out rows whose values do not change.
 
-    ``told`` (int64[TOLD]): the next positions of a delete (OLD) and of an insert (NEW) in ``out`` (int64[columns, n]);
-    if NEW is -1, there are no inserts, and all rows are written. Receives the final positions. APART becomes 1 if
-    copies of a row were written separately, so that a row can be both deleted and inserted; NULLS if a NULL was
-    written. REFUSED receives the function of a sum that leaves its type, and the following words its count and limbs;
-    the output is then invalid.
+    ``status``: int64[STATUS_WORDS]; positions are those in ``out`` (int64[columns, n]). If ``NEXT_INSERT`` is -1, all
+    rows are written.
 
     The first ``order`` columns of ``spec`` define peers. A piece consists of whole groups of peers, or is within one.
     ``strides``: 0, 1, 2, ... ``last`` and ``heads`` (int64[pieces, words]): zeros (see ``scan.leaves_at``).
-    ``scratch``: room for sums, and STATE words per function. O(log n) per piece, less if they ascend, O(1) per row.
+    ``scratch``: room for sums, and STATE_WORDS words per function. O(log n) per piece, less if they ascend, O(1) per
+    row.
     """
-    n, room, some, shown = handles.size, weights.size, functions.size // FUNCTION, out.shape[0]
+    n, room, some, shown = handles.size, weights.size, functions.size // FUNCTION_WORDS, out.shape[0]
     arena, handles, shape, spec = words(arena), words(handles), words(shape), constants(spec)
     functions, strides, lows, highs = constants(functions), constants(strides), words(lows), words(highs)
     moved, values, octets, path = words(moved), words(values), words(octets), words(path)
     last, heads = words(last), words(heads)
-    scratch, told, out, weights = words(scratch), words(told), words(out), words(weights)
-    both, state, steps, line = told[NEW] >= 0, shape[1], 0, node_words(shape, full(shape, 0), 0)
+    scratch, status, out, weights = words(scratch), words(status), words(out), words(weights)
+    both, state, steps, line = status[NEXT_INSERT] >= 0, shape[1], 0, node_words(shape, full(shape, 0), 0)
     shown -= some
     first = near = 0
     for i in range(n):
@@ -72,17 +81,17 @@ def unfold(
             scratch[word] = heads[i * state + word]
         begin = at  # of the peers of the first row
         for f in range(some):
-            p, t = f * FUNCTION, state + f * STATE
+            p, t = f * FUNCTION_WORDS, state + f * STATE_WORDS
             if functions[p] == COUNT or functions[p] == SUM:
                 _take(functions, p, scratch, t, at)
-        if _asks(functions, some, RANK) and _follows_peer(arena, shape, spec, order, leaf, e):
+        if _has_kind(functions, some, RANK) and _follows_peer(arena, shape, spec, order, leaf, e):
             _, begin, more = locate(
                 arena, root, shape, spec, order, FIRST, arena, strides, row_at(arena, shape, leaf, e), values, octets,
                 path,
             )  # fmt: skip
             steps += more
         end = at
-        if _asks(functions, some, COUNT):
+        if _has_kind(functions, some, COUNT):
             end, known = _past_peers(arena, shape, spec, order, leaf, e, at, scratch)
             if not known:
                 _, end, more = locate(
@@ -93,7 +102,7 @@ def unfold(
                 clear(scratch, 0, state)
                 at_position(arena, root, shape, end, scratch, 0)
         for f in range(some):
-            p, t = f * FUNCTION, state + f * STATE
+            p, t = f * FUNCTION_WORDS, state + f * STATE_WORDS
             if functions[p] == RANK:
                 scratch[t] = begin
             elif functions[p] != NUMBER and functions[p + PEERS] == 1:
@@ -110,7 +119,7 @@ def unfold(
             apart = copies > 1 and _differ(arena, shape, functions, some, leaf, e)
             lines, ahead = copies if apart else 1, at + copies
             if both:
-                sure = _moves(functions, some, moved, i * some * MOVED, scratch, state)
+                sure = _moves(functions, some, moved, i * some * MOVED_WORDS, scratch, state)
             if sure and not apart:
                 length = arena[leaf + LENGTH]
                 while stop < length and ahead < stop_at:
@@ -120,10 +129,11 @@ def unfold(
                     ahead += more
                     stop += 1
                 lines = stop - e
-            told[APART] |= 1 if apart else 0
-            a, b = told[OLD], told[NEW]
+            status[SPLIT_COPIES] |= 1 if apart else 0
+            a, b = status[NEXT_DELETE], status[NEXT_INSERT]
             for f in range(some):
-                p, t, q, o = f * FUNCTION, state + f * STATE, (i * some + f) * MOVED, (shown + f) * room
+                p, t = f * FUNCTION_WORDS, state + f * STATE_WORDS
+                q, o = (i * some + f) * MOVED_WORDS, (shown + f) * room
                 if functions[p] == NUMBER:
                     _numbers(arena, leaf, e, lines, apart, at, moved, q, out, o + a, o + b, both)
                 elif functions[p] == RANK:
@@ -134,19 +144,19 @@ def unfold(
                 else:
                     _totals(
                         arena, shape, spec, order, functions, p, f, leaf, e, lines, apart, at, moved, q, scratch, t,
-                        out, o + a, o + b, both, told,
+                        out, o + a, o + b, both, status,
                     )  # fmt: skip
             at, before = ahead, row_at(arena, shape, leaf, stop - 1)
             steps += lines
             if sure or apart or _changes(out, shown, some, room, a, b):
-                _show(arena, shape, leaf, e, lines, apart, shown, out, room, a, b, both, told)
+                _show(arena, shape, leaf, e, lines, apart, shown, out, room, a, b, both, status)
                 for y in range(lines):
                     weights[a + y] = -1 if apart else -arena[leaf + HEAD + e + y]
                     if both:
                         weights[b + y] = -weights[a + y]
-                told[OLD] += lines
+                status[NEXT_DELETE] += lines
                 if both:
-                    told[NEW] += lines
+                    status[NEXT_INSERT] += lines
             e = stop
     arena[H_STEPS] += steps
 
@@ -180,9 +190,9 @@ def _take(functions, p, scratch, t, end):
 
 
 @device
-def _asks(functions, some, kind):
+def _has_kind(functions, some, kind):
     """Returns True iff some function needs peers: a rank, or (COUNT) a count or sum up to the last peer."""
-    for p in range(0, some * FUNCTION, FUNCTION):
+    for p in range(0, some * FUNCTION_WORDS, FUNCTION_WORDS):
         if functions[p + PEERS] == 1 and (functions[p] == RANK) == (kind == RANK):
             return True
     return False
@@ -192,7 +202,7 @@ def _asks(functions, some, kind):
 def _differ(arena, shape, functions, some, leaf, e):
     """Returns True iff some function has different values for the copies of an entry's row."""
     row, entry = row_at(arena, shape, leaf, e), sums_at(arena, shape, leaf, e)
-    for p in range(0, some * FUNCTION, FUNCTION):
+    for p in range(0, some * FUNCTION_WORDS, FUNCTION_WORDS):
         kind = functions[p]
         counted = kind != RANK and functions[p + PEERS] == 0 and arena[entry + functions[p + COUNTS]] != 0
         if kind == NUMBER or (counted and (kind == COUNT or arena[row + functions[p + ARGUMENT]] != 0)):
@@ -204,13 +214,13 @@ def _differ(arena, shape, functions, some, leaf, e):
 def _moves(functions, some, moved, q, scratch, state):
     """Returns True iff some function changes in all remaining rows of a piece. A sum may be NULL in some."""
     for f in range(some):
-        p, t = f * FUNCTION, state + f * STATE
+        p, t = f * FUNCTION_WORDS, state + f * STATE_WORDS
         if functions[p] != SUM:
             if moved[q] != 0:
                 return True
         elif (moved[q + 1] != 0 or moved[q + 2] != 0) and scratch[t] > 0 and scratch[t] + moved[q] > 0:
             return True
-        q += MOVED
+        q += MOVED_WORDS
     return False
 
 
@@ -224,7 +234,7 @@ def _changes(out, shown, some, room, a, b):
 
 
 @device
-def _show(arena, shape, leaf, e, lines, apart, shown, out, room, a, b, both, told):
+def _show(arena, shape, leaf, e, lines, apart, shown, out, room, a, b, both, status):
     """Writes the columns of rows, from an entry on."""
     first, step = row_at(arena, shape, leaf, e), 0 if apart else shape[0]
     least = 0
@@ -238,7 +248,7 @@ def _show(arena, shape, leaf, e, lines, apart, shown, out, room, a, b, both, tol
             for y in range(lines):
                 out[o + b + y] = out[o + a + y]
     if least == NULL:
-        told[NULLS] = 1
+        status[HAS_NULL] = 1
 
 
 @device
@@ -272,11 +282,11 @@ def _ranks(arena, shape, spec, order, leaf, e, lines, apart, at, before, moved, 
 
 @device
 def _totals(
-    arena, shape, spec, order, functions, p, f, leaf, e, lines, apart, at, moved, q, scratch, t, out, o, x, both, told
+    arena, shape, spec, order, functions, p, f, leaf, e, lines, apart, at, moved, q, scratch, t, out, o, x, both, status
 ):  # fmt: skip
     """Writes counts or sums of rows, from an entry on."""
     count, low, high, end = scratch[t], scratch[t + 1], scratch[t + 2], scratch[t + 3]
-    peers, summed, most = functions[p + PEERS] == 1, functions[p] == SUM, functions[p + MOST]
+    peers, summed, most = functions[p + PEERS] == 1, functions[p] == SUM, functions[p + LARGEST]
     entry, row = sums_at(arena, shape, leaf, e), row_at(arena, shape, leaf, e)
     counted, sums, argument = functions[p + COUNTS], functions[p + SUMS], functions[p + ARGUMENT]
     copies, more, less, width, size = moved[q], moved[q + 1], moved[q + 2], shape[0], shape[1]
@@ -311,15 +321,16 @@ def _totals(
             if count != 0:
                 value = low
                 if high != low >> 63 or low > most or low < -most:
-                    told[REFUSED], told[COUNTED], told[LOW], told[HIGH] = f, count, low, high
+                    status[OVERFLOWED], status[ROW_COUNT], status[SUM_LOW], status[SUM_HIGH] = f, count, low, high
             if after != 0:
                 after, above = sum_of_pairs(low, high, more, less)
                 if both and (above != after >> 63 or after > most or after < -most):
-                    told[REFUSED], told[COUNTED], told[LOW], told[HIGH] = f, count + copies, after, above
+                    status[OVERFLOWED], status[ROW_COUNT] = f, count + copies
+                    status[SUM_LOW], status[SUM_HIGH] = after, above
             else:
                 after = NULL
             if count == 0 or after == NULL:
-                told[NULLS] = 1
+                status[HAS_NULL] = 1
         out[o + y] = value
         if both:
             out[x + y] = after
