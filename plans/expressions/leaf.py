@@ -56,7 +56,10 @@ def cast(arg: Expr, type_: str) -> Expr:
             raise PlanError(f"{arg.value!r} is not a value of type {type_}, or not in a supported form")
     if castable(arg.type, type_):
         return Expr("cast", type_, (arg,))
-    raise PlanError(f"a cast from {arg.type} to {type_} is not supported", hint=_CAST_HINTS.get(type_, ""))
+    hint = _CAST_HINTS.get(type_, "")
+    if arg.type == "string" and is_nested(type_):
+        hint = "if the text is JSON, write FROM_JSON with the type: FROM_JSON(text, 'ARRAY<INT>')"
+    raise PlanError(f"a cast from {arg.type} to {type_} is not supported", hint=hint)
 
 
 def never(literal: Expr, type_: str) -> bool:

@@ -207,6 +207,8 @@ GATHERED_GROUPS = (
             ("JSON_TEXTS('[1, \"x\", null, [2, 3]]')", "ARRAY('1', 'x', NULL, '[2,3]')"),
             ("JSON_PARTS('{}')", "CAST(NULL AS ARRAY<STRING>)"),
             ("JSON_TEXTS(str)", "CAST(NULL AS ARRAY<STRING>)"),
+            ("JSON_SCALARS('[1, \"x\", null]')", "ARRAY('1', 'x', NULL)"),
+            ("JSON_SCALARS('[1, [2]]')", "CAST(NULL AS ARRAY<STRING>)"),
             (
                 'JSON_MEMBERS(\'{"a": "x", "b": {"c": 1}}\')',
                 "ARRAY(STRUCT('a' AS key, '\"x\"' AS value), STRUCT('b' AS key, '{\"c\":1}' AS value))",

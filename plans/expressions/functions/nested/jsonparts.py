@@ -33,6 +33,11 @@ def _elements(plain: bool) -> Callable[[Any], Any]:
     return lambda value: [rewritten(one, plain) for one in value] if isinstance(value, list) else None
 
 
+def _scalars(value: Any) -> Any:
+    there = isinstance(value, list) and all(map(_is_plain, value))
+    return [rewritten(one, True) for one in value] if there else None
+
+
 def _named(plain: bool) -> Callable[[Any], Any]:
     def made(value: Any) -> Any:
         if not isinstance(value, tuple):
@@ -88,6 +93,11 @@ TABLE = (
     function(
         "json_texts", "string", lambda types, values: array_of("string"), _read(_elements(True)),
         note="The elements of an array, strings without their quotes, null as NULL: JSON_ARRAY_ELEMENTS_TEXT.",
+        internal=True,
+    ),
+    function(
+        "json_scalars", "string", lambda types, values: array_of("string"), _read(_scalars),
+        note="JSON_TEXTS, but NULL if an element is an array or an object: JSON_VALUE_ARRAY of BigQuery.",
         internal=True,
     ),
     function(

@@ -22,6 +22,7 @@ _OTHER_TYPES = {
     "smallint": "whole numbers have 32 or 64 bits here: use INT",
     "float": "floating-point numbers have double precision here: use DOUBLE",
     "timestamp": "write TIMESTAMP_NTZ for a wall clock reading, TIMESTAMP_LTZ for an instant",
+    "json": "a JSON value is a text here: write STRING",
     "interval": "write INTERVAL DAY TO SECOND or INTERVAL YEAR TO MONTH",
     "datetime": "write TIMESTAMP_NTZ for a wall clock reading, TIMESTAMP_LTZ for an instant",
 }

@@ -18,6 +18,7 @@ from plans.errors import PlanError, Position
 from plans.frontends.sql.text.meanings.calls import with_meanings
 from plans.frontends.sql.text.meanings.json_calls import with_json
 from plans.frontends.sql.text.meanings.json_paths import with_arrows, with_paths
+from plans.frontends.sql.text.meanings.json_rows import with_json_rows
 from plans.frontends.sql.text.meanings.patterns import with_patterns, with_percents
 from plans.frontends.sql.text.meanings.regexes import with_regexes
 from plans.frontends.sql.text.meanings.zones import with_zones
@@ -91,14 +92,15 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_events(with_samples(statement, dialect), dialect) for statement in found]
         found = [with_shorthands(statement, text) for statement in found]
         if dialect not in SPARK:
-            found = [with_zones(statement, dialect, text) for statement in found]
+            found = [with_zones(with_arrows(statement, dialect, text), dialect, text) for statement in found]
+            found = [with_json_rows(statement, dialect, text) for statement in found]
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
         found = [with_flattened(statement, dialect, text) for statement in found]
         found = [without_empty_orders(statement) for statement in found]
         found = [with_pivots(with_limits(statement, dialect, text), dialect, text) for statement in found]
         found = [with_best(from_clickhouse(statement, dialect, text), dialect, text) for statement in found]
         if dialect not in SPARK:
-            found = [with_meanings(with_arrows(statement, dialect, text), dialect, text) for statement in found]
+            found = [with_meanings(statement, dialect, text) for statement in found]
             found = [with_lengths(with_paths(with_wall_clocks(statement), text)) for statement in found]
             found = [with_json(statement, dialect, text) for statement in found]
             found = [with_conversions(statement, dialect, text) for statement in found]

@@ -1,11 +1,10 @@
-"""JSON of PostgreSQL, DuckDB, MySQL and standard SQL: constructors, elements as rows, and operators.
+"""JSON of PostgreSQL, DuckDB, MySQL and standard SQL: constructors, aggregates and operators.
 
 A JSON value is a text here. An argument of a JSON constructor is JSON, or a value that becomes JSON, such as a text
 that gets quotes. Its syntax decides which, even through a subquery in FROM or a CTE that names it:
 
     JSON_OBJECT('a': x, 'b': js -> 'c')       JSON_OBJECT('a', x, 'b', AS_JSON(js -> 'c'))
     JSON_AGG(x ORDER BY y)                    '[' || STRING_AGG(COALESCE(WRITE_JSON(x), 'null'), ',' ORDER BY y) || ']'
-    FROM JSON_ARRAY_ELEMENTS_TEXT(js) AS e    FROM UNNEST(JSON_TEXTS(js)) AS e
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from plans.frontends.sql.text.place import extent, placed, spelling
 
 _MADE_JSON = "json"
 """The mark of a node that was created here and is JSON."""
-_TYPES = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT, exp.DataType.Type.SUPER)
+TYPES = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT, exp.DataType.Type.SUPER)
 _OBJECTS = ("JSON_BUILD_OBJECT", "JSONB_BUILD_OBJECT")
 _ARRAYS = ("JSON_ARRAY", "JSON_BUILD_ARRAY", "JSONB_BUILD_ARRAY")
 _WRITERS = ("TO_JSON", "TO_JSONB", "ROW_TO_JSON", "ARRAY_TO_JSON")
@@ -31,14 +30,9 @@ _GROUPED = (
     "JSON_AGG", "JSONB_AGG", "JSON_GROUP_ARRAY", "JSON_GROUP_OBJECT", "JSON_ARRAYAGG", "JSON_OBJECTAGG",
 )  # fmt: skip
 _AGGREGATES = (exp.JSONArrayAgg, exp.JSONObjectAgg, exp.JSONBObjectAgg, exp.ObjectAgg)
-_ROWS = {
-    "ARRAY_ELEMENTS": "JSON_PARTS", "ARRAY_ELEMENTS_TEXT": "JSON_TEXTS", "OBJECT_KEYS": "JSON_OBJECT_KEYS",
-    "EACH": "JSON_MEMBERS", "EACH_TEXT": "JSON_TEXT_MEMBERS",
-}  # fmt: skip
-_MAKE_ROWS = {f"{json}_{name}": made for name, made in _ROWS.items() for json in ("JSON", "JSONB")}
-_SETS = ("postgres", "redshift", "materialize", "risingwave")
+SETS = ("postgres", "redshift", "materialize", "risingwave")
 """Dialects with functions that turn JSON into rows, and with the operators of jsonb."""
-_WRITING = (*_SETS, "duckdb", "bigquery", "trino", "presto", "athena", "mysql")
+_WRITING = (*SETS, "duckdb", "bigquery", "trino", "presto", "athena", "mysql")
 """Dialects in which TO_JSON and similar functions accept any value, and write NULL inside of it as null."""
 _ABSENT = ("postgres", "tsql", "oracle", "trino")
 """Dialects in which JSON_ARRAY omits NULL without NULL ON NULL."""
@@ -50,8 +44,6 @@ _NULLED = ("mysql", "singlestore", "starrocks", "doris")
 
 def with_json(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement with JSON in supported functions. Raises PlanError for unsupported forms."""
-    for node in nodes(tree, exp.Table, exp.Lateral) if dialect in _SETS else ():
-        _read_rows(node)
     made = rewritten(tree, (*_BUILDERS, exp.Anonymous), lambda node: _replacement(node, dialect), text)
     for node in reversed(nodes(made, *_AGGREGATES, exp.Anonymous)):
         if isinstance(node, _AGGREGATES) or _name(node) in _GROUPED:
@@ -62,39 +54,21 @@ def with_json(tree: Any, dialect: str, text: str) -> Any:
     return made
 
 
-def _read_rows(node: Any) -> None:
-    """Replaces a function in FROM that turns JSON into rows by UNNEST."""
-    called = node.this
-    name = str(called.this).upper() if isinstance(called, exp.Anonymous) else ""
-    if name not in _MAKE_ROWS:
-        return
-    alias = (node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name.lower()))).copy()
-    if not alias.columns and "EACH" not in name:
-        asked = nodes(node.parent_select, exp.Column)
-        named = any(one.name.lower() == "value" and one.table.lower() in ("", alias.name.lower()) for one in asked)
-        alias.set("columns", [exp.to_identifier("value") if named and "KEYS" not in name else alias.this.copy()])
-    made = exp.Unnest(expressions=[call(_MAKE_ROWS[name], *called.expressions)], alias=alias)
-    made.set("offset", bool(node.args.get("ordinality")))
-    if node.args.get("joins"):
-        made.set("joins", [join.copy() for join in node.args["joins"]])
-    node.replace(placed(made, extent(node)))
-
-
 # Which values are JSON ----------------------------------------------------------------------------------------------
 
 
-def _is_json(node: Any) -> bool:
+def is_json(node: Any) -> bool:
     """Returns whether a value is JSON, by its syntax."""
     if isinstance(node, (exp.Paren, exp.Alias, exp.Filter, exp.Window)):
-        return _is_json(node.this)
+        return is_json(node.this)
     if isinstance(node, (exp.Cast, exp.TryCast)):
-        return node.to.this in _TYPES
+        return node.to.this in TYPES
     if isinstance(node, exp.Case):
-        return any(_is_json(one.args["true"]) for one in node.args["ifs"])
+        return any(is_json(one.args["true"]) for one in node.args["ifs"])
     if isinstance(node, exp.Coalesce):
-        return _is_json(node.this)
+        return is_json(node.this)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
-        return len(node.this.expressions) == 1 and _is_json(node.this.expressions[0])
+        return len(node.this.expressions) == 1 and is_json(node.this.expressions[0])
     if isinstance(node, exp.Column):
         return _is_json_column(node.parent_select, node.name.lower(), node.table.lower())
     return isinstance(node, _NODES) or _name(node) in _NAMES or bool(node.meta.get(_MADE_JSON))
@@ -147,7 +121,7 @@ def _selects_json(query: Any, name: str) -> bool:
         query = query.this
     for item in query.expressions if isinstance(query, exp.Select) else ():
         if item.alias_or_name.lower() == name:
-            return _is_json(item)
+            return is_json(item)
         if item.is_star:
             table = item.table.lower() if isinstance(item, exp.Column) else ""
             if _is_json_column(query, name, table):
@@ -170,7 +144,7 @@ def _json(node: Any) -> Any:
 
 def _json_text(value: Any) -> Any:
     """Returns a value as JSON. NULL stays NULL."""
-    return call("JSON_QUERY", value, literal("$")) if _is_json(value) else call("WRITE_JSON", value)
+    return call("JSON_QUERY", value, literal("$")) if is_json(value) else call("WRITE_JSON", value)
 
 
 def _present(value: Any) -> Any:
@@ -223,7 +197,7 @@ def _operator(node: Any, dialect: str) -> Any:
         left, right = right, left
     if isinstance(node, (exp.ArrayContainsAll, exp.ArrayContainedBy)):
         texts = [one for one in (left, right) if isinstance(one, exp.Literal) and one.name.lstrip()[:1] in ("{", "[")]
-        json = dialect in _SETS and (texts or _is_json(left) or _is_json(right))
+        json = dialect in SETS and (texts or is_json(left) or is_json(right))
         return call("JSONB_CONTAINS", left, right) if json else None
     if isinstance(node, exp.JSONBContainsTopKey):
         return call("JSON_HAS_KEY", left, right)
@@ -252,8 +226,6 @@ def _named(node: Any, dialect: str) -> Any:
         return _array(given, name == "JSON_ARRAY" and dialect in _ABSENT)
     if name in _WRITERS and len(given) == 1 and dialect in _WRITING:
         return _json(_json_text(given[0]))
-    if name in _MAKE_ROWS and dialect in _SETS and not isinstance(node.parent, (exp.Unnest, exp.Explode)):
-        return exp.Explode(this=call(_MAKE_ROWS[name], *given))
     return None
 
 

@@ -52,6 +52,8 @@ def _extracted(node: Any, dialect: str) -> Any:
         return exp.paren(exp.Mod(this=exp.cast(node.copy(), "bigint"), expression=size))
     if unit.name.upper() == "ISOWEEK":
         return call("WEEKOFYEAR", node.expression)
+    if dialect == "bigquery" and unit.name.upper() == "DATE":
+        return exp.cast(node.expression.copy(), "date")
     first = _first_day(unit, dialect)
     if first and dialect == "tsql":
         return call("WEEK_OF_JANUARY", node.expression)
