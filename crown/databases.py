@@ -24,8 +24,8 @@ from crown.options import Resources
 from crown.programs import snapshot
 from crown.programs.base_rows import kept_of
 from crown.programs.database_engine import DatabaseEngine
+from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS
 from crown.programs.result import ResultOf
-from crown.programs.wanted import ALL, NOTHING
 from crown.reading import Readable
 from crown.results.subscribers import Audience, Pick, Subscribed
 from crown.views import extra_of
@@ -288,14 +288,16 @@ class Database(
         engine = self._engine
         with engine.uninterrupted:
             prepared = self._prepared(changes, deltas)
-            return engine.run(prepared, deltas=deltas, closing=partial(self._before_commit, prepared))
+            return engine.run(prepared, deltas=deltas, before_commit=partial(self._before_commit, prepared))
 
     def _prepared(self, changes: Mapping[str, Any], deltas: bool) -> PreparedBatch:
         """Returns a batch, checked and coded."""
         self._changeable()
         if self._engine.reads_clock:
             changes = with_time(changes)
-        return self._engine.prepare_at_once(changes, self._quarantine_dir is None, ALL if deltas else NOTHING)
+        return self._engine.prepare_for_apply(
+            changes, self._quarantine_dir is None, ALL_DELTAS if deltas else NO_DELTAS
+        )
 
     def _before_commit(self, prepared: PreparedBatch) -> None:
         """Reports absent deletes and bad rows of an applied batch, before the batch is committed."""

@@ -29,9 +29,9 @@ from crown.ingest.tables.frames import schemas, with_tables
 from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
 from crown.programs.cells.engine import Engine, ProgramCells, engine_of
 from crown.programs.cells.result import ResultOfCells
+from crown.programs.delta_options import NO_DELTAS, DeltaOptions
 from crown.programs.result import ResultOf
 from crown.programs.snapshot import load as load_engine
-from crown.programs.wanted import NOTHING, Wanted
 from crown.reading import Readable
 from crown.results import html_table, progress_bar
 from crown.results.subscribers import Audience, Pick
@@ -146,7 +146,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             self._demand_ranges(factorized)
         with self._engine.uninterrupted:
             ranged = self._engine.result.ranged if ranges else None
-            deltas = self._applied(changes, Wanted(True, consolidate, factorized, ranged))
+            deltas = self._applied(changes, DeltaOptions(True, consolidate, factorized, ranged))
         return self._told(deltas) if self._audience.followers else deltas
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
@@ -160,7 +160,9 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         if self._audience.followers:
             raise CrownError("apply_batches hands its deltas to one reader; with subscribers use apply or update")
         prepared = self._prepared(changes)
-        return self._engine.run(prepared, consolidate=consolidate, closing=partial(self._close, prepared, ()))
+        return self._engine.run(
+            prepared, consolidate=consolidate, before_commit=partial(self._before_commit, prepared, ())
+        )
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Applies a batch without computing deltas.
@@ -171,15 +173,15 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             self.apply(changes)
             return
         with self._engine.uninterrupted:
-            self._applied(changes, NOTHING)
+            self._applied(changes, NO_DELTAS)
 
-    def _applied(self, changes: Mapping[str, Any], wanted: Wanted) -> pa.Table:
+    def _applied(self, changes: Mapping[str, Any], options: DeltaOptions) -> pa.Table:
         """Applies a batch at once; returns its deltas."""
-        prepared = self._prepared(changes, wanted)
-        found = self._engine.apply(prepared, wanted, partial(self._close, prepared))
-        if wanted.ranged is not None:
-            return pa.Table.from_batches(found, wanted.ranged.schema)
-        return self._table(found, wanted.factorized)
+        prepared = self._prepared(changes, options)
+        deltas = self._engine.apply(prepared, options, partial(self._before_commit, prepared))
+        if options.ranged is not None:
+            return pa.Table.from_batches(deltas, options.ranged.schema)
+        return self._table(deltas, options.factorized)
 
     def _table(self, deltas: list[pa.RecordBatch], factorized: bool = False) -> pa.Table:
         """Returns the deltas of a batch, as the engine has them, as a table."""
@@ -200,7 +202,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         if self._audience.followers:
             raise CrownError("subscribers receive plain rows; with subscribers leave ranges=True out")
 
-    def _prepared(self, changes: Mapping[str, Any], at_once: Wanted | None = None) -> PreparedBatch:
+    def _prepared(self, changes: Mapping[str, Any], options: DeltaOptions | None = None) -> PreparedBatch:
         if self._closed or self._audience.followers:
             self._changeable()
         self._meter.begin()
@@ -210,11 +212,11 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             changes = relations_of(changes)
             changes = {name: rows for name, rows in changes.items() if name.lower() not in self._unread}
         engine, strict = self._engine, self._quarantine_dir is None
-        if engine.pipeline is None or at_once is None:
+        if engine.pipeline is None or options is None:
             return engine.prepare(changes, strict)
-        return engine.prepare_at_once(changes, strict, at_once)
+        return engine.prepare_for_apply(changes, strict, options)
 
-    def _close(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
+    def _before_commit(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
         """Issues the warnings of an applied batch and quarantines its bad rows, before the batch is committed.
 
         Warns of deletes of absent rows, and of a change with more deltas than ``amplified_beyond``. If a warning is an

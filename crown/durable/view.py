@@ -14,7 +14,7 @@ from crown.durable.kinds import ViewKind
 from crown.guards.arguments import number_of
 from crown.ingest.batch import PreparedBatch
 from crown.programs.cells.engine import Engine
-from crown.programs.wanted import Wanted
+from crown.programs.delta_options import DeltaOptions
 from crown.views import View
 
 
@@ -62,12 +62,12 @@ class DurableView(
         """Returns ``View.stats``, ``synced`` (the number of batches on disk), and ``log_bytes`` since the snapshot."""
         return {**super().stats(), **self._written()}
 
-    def _prepared(self, changes: Mapping[str, Any], at_once: Wanted | None = None) -> PreparedBatch:
+    def _prepared(self, changes: Mapping[str, Any], options: DeltaOptions | None = None) -> PreparedBatch:
         self._ready(self._engine.lost)
-        return super()._prepared(changes, at_once)
+        return super()._prepared(changes, options)
 
-    def _close(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
-        super()._close(prepared, deltas)
+    def _before_commit(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
+        super()._before_commit(prepared, deltas)
         self._append(prepared, {}, self._engine.absent)
 
     def _write(self, path: Path) -> None:

@@ -144,7 +144,7 @@ class Propagation:
             for _ in self._running:
                 raise AssertionError("a quiet update produced output")
         if not self._settled:
-            raise UnusableStateError("how far the batch got is not known")
+            raise UnusableStateError("it is unknown how much of the batch was applied")
         inverse = []
         for i, change in enumerate(self._changes):
             applied = change.applied(self._done[-1][i], self._done[1][i])

@@ -1,8 +1,9 @@
-"""The engine of a program with several named results, which grows and shrinks while it holds data.
+"""The engine of a program with several named results. Results can be added and dropped while it holds data.
 
-Stages keep their numbers, and what a stage remembers lies in arenas of its own. So the engine of a changed program has
-the arenas of the stages that stay, and new ones. A new stage is filled with the rows of what it reads, a block at a
-time, as with the inserts of a batch; those are only read. So until all is done the engine that was there stays whole.
+A stage keeps its number, and its state lies in arenas of its own. So the engine of a changed program shares the arenas
+of the stages that both have, and has new ones for the others. A new stage is filled with the rows that it reads, block
+by block, as with the inserts of a batch. This only reads the old stages, so the old engine stays intact until the new
+one is complete.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import pyarrow as pa
 from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import PreparedBatch
 from crown.programs.base_rows import kept
+from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS
 from crown.programs.pipelines.native import NativeRuntime
 from crown.programs.result import ResultOf
-from crown.programs.wanted import ALL, NOTHING
 from crown.stages.linear import Linear
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, layout_words, parts_of, parts_of_program
 from crown.store.zset import Zset
@@ -29,7 +30,7 @@ from plans.programs.reads import key_of
 class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(path) make another one"):
     """Maintains a program with named results. Not thread-safe; arguments as for ``ProgramRuntime``.
 
-    The base tables keep whole rows: a query that comes later may read any column.
+    The base tables store all columns, because a later query may read any of them.
     """
 
     def __init__(
@@ -44,8 +45,8 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
         super().__init__(program, memory, on_missing, threads, selecting, whole=True, uninterrupted=uninterrupted)
         assert program.results is not None, "its results have names"
         self.results: Mapping[str, ResultOf] = {result.name: ResultOf(self, result.stage) for result in program.results}
-        self._numbers = {result.name: result.stage for result in program.results}
-        self._build_pipeline(None, self._numbers.values())
+        self._stage_numbers = {result.name: result.stage for result in program.results}
+        self._build_pipeline(None, self._stage_numbers.values())
 
     @classmethod
     def create(
@@ -60,76 +61,79 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
         return cls(program, memory, on_missing, uninterrupted=uninterrupted)
 
     def run(
-        self, prepared: PreparedBatch, *, deltas: bool = True, closing: Callable[[], None] | None = None
+        self, prepared: PreparedBatch, *, deltas: bool = True, before_commit: Callable[[], None] | None = None
     ) -> dict[str, pa.Table]:
-        """Applies a prepared batch; returns the exact delta of each result by name, nothing unless ``deltas``.
+        """Applies a prepared batch. Returns the exact delta of each result by name; nothing if ``deltas`` is False.
 
-        ``closing`` is called when all is done; if it raises, the batch is taken back. O(changes + deltas of all
-        stages).
+        ``before_commit`` is called when all changes are applied. If it raises, the batch is undone. O(changes + deltas
+        of all stages).
         """
         with self.uninterrupted:
-            closes = None if closing is None else lambda _: closing()
-            found = self.apply(prepared, ALL if deltas else NOTHING, closes)
-        return found[0] if found else {}
+            callback = None if before_commit is None else lambda _: before_commit()
+            deltas_by_name = self.apply(prepared, ALL_DELTAS if deltas else NO_DELTAS, callback)
+        return deltas_by_name[0] if deltas_by_name else {}
 
-    def _delivered(self, nets: Mapping[str | int, Zset]) -> Generator[dict[str, pa.Table], None, None]:
-        yield {name: self.results[name].delta(nets[number]) for name, number in self._numbers.items()}
+    def _deltas(self, nets: Mapping[str | int, Zset]) -> Generator[dict[str, pa.Table], None, None]:
+        yield {name: self.results[name].delta(nets[number]) for name, number in self._stage_numbers.items()}
 
     def changed(self, program: Program, memory_budget: int | None) -> DatabaseEngine:
-        """Returns the engine of a changed program, which has the stages of this one that stay. Go on with one of the
-        two.
+        """Returns the engine of a changed program, which shares the stages that both programs have.
 
-        O(stages), and what the rows of its inputs cost a new stage; with other tables all stages are filled anew from
-        their rows. Raises what a batch raises that cannot be taken; this one stays as it is.
+        Use only one of both engines afterwards. O(stages), plus the rows that new stages read. If the tables differ,
+        all stages are filled anew. Raises the errors of a batch that is rejected; this engine is then unchanged.
         """
         self.ready()
         if program.tables != self._program.tables:
-            return self._with_tables_of(program, memory_budget)
+            return self._with_tables(program, memory_budget)
         old, new = _parts(self._program), _parts(program)
-        stay = [n for n, stage in enumerate(self._program.stages) if program.stages[n] == stage]
-        kept = {n: n for n in range(OWN_PARTS)}
-        for number in stay:
-            kept |= dict(zip(new[number], old[number], strict=True))
-        memory = self.memory.shared(kept, parts_of_program(program), memory_budget)
-        made = self._over(program, memory, stay, self.uninterrupted)
-        made._fill([n for n in range(len(program.stages)) if n not in stay])
-        return made
+        kept_stages = [n for n, stage in enumerate(self._program.stages) if program.stages[n] == stage]
+        shared = {n: n for n in range(OWN_PARTS)}
+        for number in kept_stages:
+            shared |= dict(zip(new[number], old[number], strict=True))
+        memory = self.memory.shared(shared, parts_of_program(program), memory_budget)
+        engine = self._with_memory(program, memory, kept_stages, self.uninterrupted)
+        engine._fill([n for n in range(len(program.stages)) if n not in kept_stages])
+        return engine
 
     def copied(self, memory_budget: int | None, check: Callable[[], None] | None) -> DatabaseEngine:
-        """Returns an engine that holds what this one holds, and has nothing in common with it. O(state). What ``check``
-        raises stops a batch of it."""
+        """Returns a copy of this engine that shares nothing with it. O(state).
+
+        ``check`` may raise to stop its batches.
+        """
         self.ready()
         memory = self.memory.copied(memory_budget)
-        return self._over(self._program, memory, range(len(self.stages)), Uninterrupted(check))
+        return self._with_memory(self._program, memory, range(len(self.stages)), Uninterrupted(check))
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
-        """Writes the state to one file, as ``ProgramRuntime.save`` does, and into each part what it is a part of."""
+        """Writes the state to one file (see ``ProgramRuntime.save``), with the layout of the program in each part."""
         self.memory.stamp(self._program, 1, layout_words(self._program, self.on_missing, False, True))
         return super().save(path, extra)
 
-    def _over(
-        self, program: Program, memory: ProgramMemory, stay: Iterable[int], uninterrupted: Uninterrupted
+    def _with_memory(
+        self, program: Program, memory: ProgramMemory, kept_stages: Iterable[int], uninterrupted: Uninterrupted
     ) -> DatabaseEngine:
-        """Returns an engine of a program over the same tables, whose ``memory`` has the stages that ``stay``."""
-        made = DatabaseEngine(program, memory, self.on_missing, uninterrupted=uninterrupted)
-        made.batches = self.batches
-        known = {number: self.tallies.known(number) for number in stay}
-        made.tallies.begin(n for n in range(len(program.stages)) if n not in known)
-        for number, rows in known.items():
+        """Returns an engine of a program over the same tables, whose ``memory`` has the ``kept_stages``."""
+        engine = DatabaseEngine(program, memory, self.on_missing, uninterrupted=uninterrupted)
+        engine.batches = self.batches
+        counts = {number: self.tallies.known(number) for number in kept_stages}
+        engine.tallies.begin(n for n in range(len(program.stages)) if n not in counts)
+        for number, rows in counts.items():
             if rows is not None:
-                made.tallies.set(number, rows)
-        return made
+                engine.tallies.set(number, rows)
+        return engine
 
-    def _with_tables_of(self, program: Program, memory_budget: int | None) -> DatabaseEngine:
-        """Returns an engine of a program with other tables. Those that both have, with the same columns, have the rows
-        that they have here."""
-        made = DatabaseEngine.create(program, memory_budget, self.on_missing, self.uninterrupted)
-        same = {table.name for table in set(program.tables).intersection(self._program.tables)}
-        rows = {name: table for name, table in kept(self).items() if name in same}
+    def _with_tables(self, program: Program, memory_budget: int | None) -> DatabaseEngine:
+        """Returns an engine of a program with other tables.
+
+        A table that both programs have, with the same columns, keeps its rows.
+        """
+        engine = DatabaseEngine.create(program, memory_budget, self.on_missing, self.uninterrupted)
+        unchanged = {table.name for table in set(program.tables).intersection(self._program.tables)}
+        rows = {name: table for name, table in kept(self).items() if name in unchanged}
         if self.batches:
-            made.fill(rows)
-        made.batches = self.batches
-        return made
+            engine.fill(rows)
+        engine.batches = self.batches
+        return engine
 
     def check_invariants(self) -> None:
         """Checks the invariants of all stages, and counts the results."""
@@ -137,26 +141,28 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
         for result in self.results.values():
             result.check_invariants()
 
-    def _fill(self, fresh: list[int]) -> None:
-        """Applies the rows of what new stages read to them, as inserts; the first, empty batch is that of groups that
-        are always there."""
-        outside = {source for n in fresh for source in self._sources[n]} - set(fresh)
-        if not self.batches or not fresh:
-            return
-        self._insert(fresh, {})
-        for source in sorted(outside, key=str):
-            for net in self._rows_of(source):
-                self._insert(fresh, {source: net})
+    def _fill(self, new_stages: list[int]) -> None:
+        """Applies the rows that new stages read to them, as inserts.
 
-    def _insert(self, fresh: list[int], given: Mapping[str | int, Zset]) -> None:
-        nets = dict(given)
-        for number in fresh:
+        The first batch is empty: it creates the groups that are always present.
+        """
+        sources = {source for n in new_stages for source in self._sources[n]} - set(new_stages)
+        if not self.batches or not new_stages:
+            return
+        self._insert_net(new_stages, {})
+        for source in sorted(sources, key=str):
+            for net in self._rows_of(source):
+                self._insert_net(new_stages, {source: net})
+
+    def _insert_net(self, new_stages: list[int], inserted: Mapping[str | int, Zset]) -> None:
+        nets = dict(inserted)
+        for number in new_stages:
             self.uninterrupted.check()
             stage = self.stages[number]
-            nets[number] = stage.apply([nets[s] if s in nets else self._nothing(s) for s in self._sources[number]])
+            nets[number] = stage.apply([nets[s] if s in nets else self._empty_net(s) for s in self._sources[number]])
             self.tallies.add(number, nets[number])
 
-    def _nothing(self, source: str | int) -> Zset:
+    def _empty_net(self, source: str | int) -> Zset:
         return Zset.empty(len(self.wires[key_of(source)].columns))
 
     def _rows_of(self, source: str | int) -> Iterator[Zset]:
@@ -168,8 +174,8 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
 
 def _parts(program: Program) -> list[range]:
     """Returns the parts of each stage of a program."""
-    found, first = [], OWN_PARTS
+    parts, first = [], OWN_PARTS
     for stage in program.stages:
-        found.append(range(first, first + parts_of(stage)))
+        parts.append(range(first, first + parts_of(stage)))
         first += parts_of(stage)
-    return found
+    return parts

@@ -22,9 +22,9 @@ from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.tables.given import Dealt
 from crown.kernels.memory import arena as A
+from crown.programs.delta_options import DeltaOptions
 from crown.programs.pipelines.native import NativeRuntime
 from crown.programs.result import ResultOf
-from crown.programs.wanted import Wanted
 from crown.stages.state.memory import ProgramMemory, layout_words, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
@@ -92,7 +92,7 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
         return made
 
     def begin_empty(self) -> None:
-        """Writes into the memory of a new, empty engine what it is a part of."""
+        """Writes the layout of the program into the memory of a new, empty engine."""
         layout = layout_words(self._program, self.on_missing, self.selecting, False)
         self.memory.stamp(self._program, self.threads, layout)
         self.tallies.begin(range(len(self.stages) - (self._streaming is not None)))
@@ -124,20 +124,24 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
         *,
         deltas: bool = True,
         consolidate: bool | None = None,
-        closing: Callable[[], None] | None = None,
+        before_commit: Callable[[], None] | None = None,
         factorized: bool = False,
         ranges: bool = False,
     ) -> Delivery:
-        """Applies a prepared batch; yields its exact deltas (output columns and ``_weight``).
+        """Applies a prepared batch. Yields its exact deltas (output columns and ``_weight``).
 
-        ``deltas=False``: nothing is delivered, which a join makes use of: it rebuilds its live views when deltas are
-        next asked for. ``consolidate``: leave out what a batch both adds and removes (default: where the query needs
-        it); then the deltas of a join are gathered in memory too. Only a join whose rows may be so can leave them in.
-        ``closing`` is called when all is done; if it raises, the batch is taken back. ``factorized``: deltas are
-        factorized rows (see ``crown.results.factorized``; CrownError for a query that has none); ``ranges``: they are
-        ranges (see ``crown.results.ranged``; PlanError for a query that has none). Until the iterator is
-        exhausted or closed the engine takes nothing else, and its deltas are void if it raises. Closed early, it
-        applies the rest of the batch without output, and its ``close`` raises what stops that.
+        - ``deltas``: False to deliver none. A join then skips their enumeration, and rebuilds its live views when
+          deltas are next requested.
+        - ``consolidate``: True to leave out rows that a batch both inserts and deletes (default: where the query needs
+          it). The deltas of a join are then collected in memory. False keeps them, if the last stage is a join.
+        - ``before_commit`` is called when all changes are applied. If it raises, the batch is undone.
+        - ``factorized``: True for factorized rows (see ``crown.results.factorized``). Raises CrownError for a query
+          without them.
+        - ``ranges``: True for ranges (see ``crown.results.ranged``). Raises PlanError for a query without them.
+
+        The engine rejects other calls until the iterator is exhausted or closed. If the iterator raises, its deltas are
+        void. If it is closed early, it applies the rest of the batch without deltas, and ``close`` raises the error
+        that prevents that.
 
         O(changes + deltas of all stages).
         """
@@ -145,30 +149,30 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
             self.ready()
             self.result.factorized  # noqa: B018 - raises if there are none
         with self.uninterrupted:
-            wanted = Wanted(deltas, consolidate, factorized, self.result.ranged if ranges else None)
-            batch = self.transaction(prepared, wanted, closing)
+            options = DeltaOptions(deltas, consolidate, factorized, self.result.ranged if ranges else None)
+            batch = self.transaction(prepared, options, before_commit)
             return Delivery(batch, self.uninterrupted)
 
-    def _delivered(self, nets: Mapping[str | int, Zset]) -> Batches:
+    def _deltas(self, nets: Mapping[str | int, Zset]) -> Batches:
         yield from self.result.records.batches(nets[len(self.stages) - 1])
 
     def discard(self, changes: Mapping[str, Any]) -> int:
-        """Applies a batch, enumerates the deltas of the last stage into reused buffers, if it is a join, drops them.
+        """Applies a batch for measurements: enumerates the deltas of a last join into reused buffers, and drops them.
 
-        Returns how many there were. For measuring: those of a join are not netted.
+        Returns their number. The deltas of a join are not netted.
         """
         prepared, nets = self.prepare(changes), dict[str | int, Zset]()
         join, last = self._streaming, len(self.stages) - 1
         with self.uninterrupted:
-            self._open()
+            self._open_batch()
             try:
                 self._apply(prepared, nets)
                 if join is None:
                     found = len(nets[last])
                 else:
                     found = join.discard([nets[source] for source in self._sources[last]])
-                    nets[last] = self._nothing_of[last]
-                self._stand(prepared)
+                    nets[last] = self._empty_nets[last]
+                self._commit_batch(prepared)
             except BaseException as error:
                 self._roll_back(prepared, nets, error)
                 raise

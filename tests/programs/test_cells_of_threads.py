@@ -153,7 +153,7 @@ def test_a_batch_stopped_before_it_stands_is_taken_back_in_all_cells(rows: int, 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(view, "_close", stop)
+    monkeypatch.setattr(view, "_before_commit", stop)
     with pytest.raises(KeyboardInterrupt):
         view.apply(big(rows))
     monkeypatch.undo()

@@ -23,9 +23,9 @@ from crown.errors import (
     MissingDeleteError,
 )
 from crown.kernels.memory import arena as A
+from crown.programs.delta_options import ALL_DELTAS
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import pipeline
-from crown.programs.wanted import ALL
 from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds
 from tests.oracles.database import Database, to_arrow
@@ -236,14 +236,14 @@ def test_nothing_else_is_applied_meanwhile() -> None:
     engine, batch = view._engine, {"r": to_arrow(Database(TABLE).schema, "r", plain())}
     asked = 0
 
-    def closing(found: list[Any]) -> None:
+    def before_commit(found: list[Any]) -> None:
         nonlocal asked
         for work in (lambda: view.apply(batch), view.to_table, view.compact):
             with pytest.raises(ConcurrentChangeError):
                 work()
             asked += 1
 
-    engine.apply(engine.prepare_at_once(batch, True, ALL), closing=closing)
+    engine.apply(engine.prepare_for_apply(batch, True, ALL_DELTAS), before_commit=before_commit)
     assert asked == 3
     view.apply(batch)
 

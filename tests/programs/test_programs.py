@@ -217,7 +217,7 @@ def test_a_batch_that_its_owner_cannot_close_is_taken_back() -> None:
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="disk is full"):
-        list(engine.run(engine.prepare({"r": [{"k": "b", "x": 2, "unread": 1}]}), closing=closing))
+        list(engine.run(engine.prepare({"r": [{"k": "b", "x": 2, "unread": 1}]}), before_commit=closing))
     assert result_of(engine) == {(1,): 1}
     assert not engine.lost
     assert engine.batches == 1

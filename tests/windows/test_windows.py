@@ -166,7 +166,7 @@ def refuse(engine: ProgramEngine, changes: dict[str, Any], before: Any) -> None:
         raise ChangeError("not this one")
 
     with pytest.raises(ChangeError, match="not this one"):
-        engine.run(engine.prepare(changes), closing=stop).to_table(engine.delta_schema)
+        engine.run(engine.prepare(changes), before_commit=stop).to_table(engine.delta_schema)
     assert (result_of(engine), engine.stats()["windows"]) == before
     engine.check_invariants()
 

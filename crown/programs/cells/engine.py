@@ -30,15 +30,15 @@ from crown.ingest.tables.frames import kept
 from crown.ingest.tables.given import Dealt
 from crown.programs.cells.result import ResultOfCells
 from crown.programs.cells.vote import Stopped, Vote
+from crown.programs.delta_options import ALL_DELTAS, READY_TO_COMMIT, DeltaOptions
 from crown.programs.program import ProgramEngine
-from crown.programs.wanted import ALL, HELD, Wanted
 from crown.stages.state import memory
 from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.store.memory import ADDRESSABLE
 from plans.program import Program
 from plans.search.cells.whole import dealt_by
 
-_FEW = 256  # rows of a batch that the cells apply one after the other: threads would cost more
+_FEW = 256  # batches with fewer rows are applied to one cell after the other, which costs less than threads
 _TURN = 8  # record batches that a cell delivers before it waits for the others
 
 
@@ -46,7 +46,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
     """Maintains a program in several ``cells``. Not thread-safe; arguments as for ``ProgramEngine``.
 
     ``dealt``: the column by which each relation (in lower case) is dealt; every cell has all rows of the others.
-    With a memory budget, and for batches of few rows, the cells work one after the other.
+    With a memory budget, and for small batches, the cells run one after the other.
     """
 
     def __init__(
@@ -132,17 +132,19 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         """Checks, codes and nets a batch for each cell. Raises as ``ProgramRuntime.prepare`` does."""
         return self._prepared(changes, lambda cell, given, known: cell.prepare(given, strict, known))
 
-    def prepare_at_once(self, changes: Mapping[str, Any], strict: bool, wanted: Wanted) -> PreparedBatch:
-        """Does what ``prepare`` does for a batch that is applied next, by ``apply``: it may be scanned only then."""
-        return self._prepared(changes, lambda cell, given, known: cell.prepare_at_once(given, strict, wanted, known))
+    def prepare_for_apply(self, changes: Mapping[str, Any], strict: bool, options: DeltaOptions) -> PreparedBatch:
+        """Prepares a batch that ``apply`` applies next, for each cell. See ``NativeRuntime.prepare_for_apply``."""
+        return self._prepared(changes, lambda cell, given, known: cell.prepare_for_apply(given, strict, options, known))
 
     def _prepared(
         self,
         changes: Mapping[str, Any],
         prepare: Callable[[ProgramEngine, Mapping[str, Any], PreparedBatch | None], PreparedBatch],
     ) -> PreparedBatch:
-        """Returns the batch as each cell prepares it. Cells that do not scan it have what the cell before has
-        checked."""
+        """Returns the batch as each cell prepares it.
+
+        A cell that does not scan the batch reuses the checks of the cell before.
+        """
         self.ready()
         given, found = self._kept(changes), list[PreparedBatch]()
         for cell in self.cells:
@@ -157,81 +159,86 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
     def apply(
         self,
         prepared: PreparedBatch,
-        wanted: Wanted = ALL,
-        closing: Callable[[list[Any]], None] | None = None,
+        options: DeltaOptions = ALL_DELTAS,
+        before_commit: Callable[[list[Any]], None] | None = None,
     ) -> list[Any]:
-        """Applies a prepared batch at once, to all cells or to none; returns all that is delivered.
+        """Applies a prepared batch at once, to all cells or to none. Returns its deltas.
 
-        The caller holds ``uninterrupted``. ``closing`` is given what is delivered, before the batch stands.
+        The caller holds ``uninterrupted``. ``before_commit`` is called with the deltas.
         """
         self.ready()
-        found: list[Any] = []
+        deltas: list[Any] = []
 
         def close(parts: list[Any]) -> None:
-            found.extend(parts)
-            if closing is not None:
-                closing(found)
+            deltas.extend(parts)
+            if before_commit is not None:
+                before_commit(deltas)
 
         if prepared.rows >= _FEW and self._parallel:
-            self._apply_in_parallel(prepared, wanted, close)
+            self._apply_in_parallel(prepared, options, close)
         else:
-            self._apply_in_turn(0, prepared, wanted, close, [])
-        return found
+            self._apply_in_turn(0, prepared, options, close, [])
+        return deltas
 
     @property
     def _parallel(self) -> bool:
-        """Returns True if the cells may work at the same time. What one may take of a budget depends on the others."""
+        """Returns True if the cells may run in parallel.
+
+        Under a memory budget they may not: what one cell may take depends on the others.
+        """
         return self.memory.budget.words >= ADDRESSABLE
 
-    def _wanted(self, wanted: Wanted, cell: ProgramEngine) -> Wanted:
-        return wanted if wanted.ranged is None else replace(wanted, ranged=cell.result.ranged)
+    def _options_of(self, options: DeltaOptions, cell: ProgramEngine) -> DeltaOptions:
+        return options if options.ranged is None else replace(options, ranged=cell.result.ranged)
 
     def _apply_in_turn(
         self,
         number: int,
         prepared: PreparedBatch,
-        wanted: Wanted,
-        closing: Callable[[list[Any]], None],
-        found: list[Any],
+        options: DeltaOptions,
+        before_commit: Callable[[list[Any]], None],
+        deltas: list[Any],
     ) -> None:
-        """Applies a batch to one cell after the other. The next one begins before the batch stands in this one."""
+        """Applies a batch to one cell after the other. The next cell begins before this one commits."""
         if number == len(self.cells):
-            closing(found)
+            before_commit(deltas)
             return
         cell = self.cells[number]
 
-        def apply_next(mine: list[Any]) -> None:
-            self._apply_in_turn(number + 1, prepared, wanted, closing, [*found, *mine])
+        def apply_next(own: list[Any]) -> None:
+            self._apply_in_turn(number + 1, prepared, options, before_commit, [*deltas, *own])
 
-        cell.apply(prepared.cells[number], self._wanted(wanted, cell), apply_next)
+        cell.apply(prepared.cells[number], self._options_of(options, cell), apply_next)
 
-    def _apply_in_parallel(self, prepared: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None]) -> None:
-        """Applies a batch to all cells at the same time, to the first one in this thread."""
+    def _apply_in_parallel(
+        self, prepared: PreparedBatch, options: DeltaOptions, before_commit: Callable[[list[Any]], None]
+    ) -> None:
+        """Applies a batch to all cells in parallel, to the first one in this thread."""
         vote = self._vote = Vote(len(self.cells) - 1)
-        found: list[list[Any]] = [[] for _ in self.cells]
+        deltas: list[list[Any]] = [[] for _ in self.cells]
 
         def work(number: int) -> None:
-            def close(mine: list[Any]) -> None:
-                found[number] = mine
+            def close(own: list[Any]) -> None:
+                deltas[number] = own
                 vote.await_decision()
 
             cell = self.cells[number]
             try:
-                cell.apply(prepared.cells[number], self._wanted(wanted, cell), close)
+                cell.apply(prepared.cells[number], self._options_of(options, cell), close)
             except BaseException:
                 vote.fail()
                 raise
 
-        def close_all(mine: list[Any]) -> None:
+        def close_all(own: list[Any]) -> None:
             vote.await_others(self.uninterrupted.check)
-            closing([*mine, *(part for parts in found[1:] for part in parts)])
+            before_commit([*own, *(part for parts in deltas[1:] for part in parts)])
 
         jobs: list[Future[None]] = []
         first = self.cells[0]
         try:
             for number in range(1, len(self.cells)):
                 jobs.append(self._threads.pool.submit(work, number))
-            first.apply(prepared.cells[0], self._wanted(wanted, first), close_all)
+            first.apply(prepared.cells[0], self._options_of(options, first), close_all)
         except BaseException as error:
             vote.decide(False)
             wait(jobs)
@@ -247,7 +254,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
             job.result()
 
     def _stop(self) -> None:
-        """Raises Stopped in a cell if another one has stopped the batch."""
+        """Raises Stopped in a cell if another cell has stopped the batch."""
         if self._vote is not None:
             self._vote.check()
 
@@ -257,7 +264,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         *,
         deltas: bool = True,
         consolidate: bool | None = None,
-        closing: Callable[[], None] | None = None,
+        before_commit: Callable[[], None] | None = None,
         factorized: bool = False,
         ranges: bool = False,
     ) -> Delivery:
@@ -267,65 +274,74 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         if factorized:
             self.result.factorized  # noqa: B018 - raises if there are none
         with self.uninterrupted:
-            wanted = Wanted(deltas, consolidate, factorized, self.result.ranged if ranges else None)
-            batch = self._delivered(prepared, wanted, closing)
+            options = DeltaOptions(deltas, consolidate, factorized, self.result.ranged if ranges else None)
+            batch = self._deltas(prepared, options, before_commit)
             next(batch)
             return Delivery(batch, self.uninterrupted)
 
-    def _delivered(self, prepared: PreparedBatch, wanted: Wanted, closing: Callable[[], None] | None) -> Batches:
-        """Applies a batch to all cells or to none, while the generator is consumed. Yields None when it has begun."""
-        opened: list[Generator[Any, None, None]] = []
-        deltas = wanted.deltas
+    def _deltas(
+        self, prepared: PreparedBatch, options: DeltaOptions, before_commit: Callable[[], None] | None
+    ) -> Batches:
+        """Applies a batch to all cells or to none, while the generator is consumed.
+
+        Yields None first, then the deltas.
+        """
+        transactions: list[Generator[Any, None, None]] = []
+        deltas = options.deltas
         try:
             for cell, part in zip(self.cells, prepared.cells, strict=True):
-                opened.append(cell.transaction(part, self._wanted(wanted, cell), held=True))
+                transactions.append(cell.transaction(part, self._options_of(options, cell), hold=True))
             try:
                 yield None
             except GeneratorExit:
                 deltas = False
-            running = opened
+            running = transactions
             while running:
                 turns = self._turns(running)
-                for batch in (part for turn in turns for part in turn if part is not HELD) if deltas else ():
+                for batch in (part for turn in turns for part in turn if part is not READY_TO_COMMIT) if deltas else ():
                     try:
                         yield batch
                     except GeneratorExit:
                         deltas = False
                         break
-                running = [of for of, turn in zip(running, turns, strict=True) if turn[-1] is not HELD]
-            if closing is not None:
-                closing()
+                running = [
+                    transaction
+                    for transaction, turn in zip(running, turns, strict=True)
+                    if turn[-1] is not READY_TO_COMMIT
+                ]
+            if before_commit is not None:
+                before_commit()
         except BaseException as error:
-            for batch in opened:
+            for batch in transactions:
                 with suppress(Stopped):
                     batch.throw(Stopped())
             raise error
-        for batch in opened:
+        for batch in transactions:
             next(batch, None)
 
     def _turns(self, running: Sequence[Generator[Any, None, None]]) -> list[list[Any]]:
-        """Returns the next deltas of each cell, which end with ``HELD`` when its part has been applied."""
+        """Returns the next deltas of each cell. They end with ``READY_TO_COMMIT`` when its part is applied."""
         jobs = [partial(_some, batch) for batch in running]
         if not self._parallel:
             return [job() for job in jobs]
-        given = [self._threads.pool.submit(job) for job in jobs[1:]]
+        jobs_of_others = [self._threads.pool.submit(job) for job in jobs[1:]]
         try:
-            found = [jobs[0](), *(job.result() for job in given)]
+            turns = [jobs[0](), *(job.result() for job in jobs_of_others)]
             self.uninterrupted.check()
         finally:
-            wait(given)
-        return found
+            wait(jobs_of_others)
+        return turns
 
     def undo(self, changes: Mapping[str, Any]) -> None:
-        """Undoes the last batch, given what was applied. Raises as ``ProgramRuntime.undo`` does."""
+        """Undoes the last batch, given the same changes. Raises as ``ProgramRuntime.undo`` does."""
         self.ready()
         given = self._kept(changes)
         for cell in self.cells:
-            cell.base_tables.demand_undo()
+            cell.base_tables.check_undo()
         for cell in self.cells:
             cell.undo(given)
 
-    # Care
+    # Maintenance
     # ------------------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
@@ -335,7 +351,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         return memory.write(path_of(path, "path"), self.plan, *options, extra, self.memory.parts, self.dealt)
 
     def compact(self) -> int:
-        """Frees the dictionary entries that nothing refers to; how many. O(state)."""
+        """Frees unused dictionary entries. Returns their number. O(state)."""
         return sum(cell.compact() for cell in self.cells)
 
     def check_invariants(self) -> None:
@@ -361,18 +377,18 @@ _OF_RELATIONS = ("rows", "missing_deletes", "updates", "filtered", "late", "tomb
 
 
 def _some(batch: Iterator[Any]) -> list[Any]:
-    """Returns the next deltas of a cell, up to and with ``HELD``."""
-    found: list[Any] = []
-    while len(found) < _TURN and (not found or found[-1] is not HELD):
-        found.append(next(batch))
-    return found
+    """Returns the next deltas of a cell, up to ``READY_TO_COMMIT``."""
+    deltas: list[Any] = []
+    while len(deltas) < _TURN and (not deltas or deltas[-1] is not READY_TO_COMMIT):
+        deltas.append(next(batch))
+    return deltas
 
 
 def _cause(error: BaseException, jobs: Sequence[Future[None]]) -> BaseException:
-    """Returns the error that stopped a batch; in the other cells it is Stopped. A lost state comes first."""
-    every = [error, *(found for job in jobs if (found := job.exception()) is not None)]
-    lost = [one for one in every if isinstance(one, UnusableStateError)]
-    return [*lost, *(one for one in every if not isinstance(one, Stopped)), error][0]
+    """Returns the error that stopped a batch. The other cells raise Stopped. A lost state takes precedence."""
+    errors = [error, *(failed for job in jobs if (failed := job.exception()) is not None)]
+    lost = [one for one in errors if isinstance(one, UnusableStateError)]
+    return [*lost, *(one for one in errors if not isinstance(one, Stopped)), error][0]
 
 
 Engine = ProgramEngine | ProgramCells

@@ -7,11 +7,11 @@ from sys import maxsize
 
 import numpy as np
 
+from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import groups as kernels
 from crown.programs.kernels import pipeline
 from crown.programs.pipelines.blocks import Block, forms_of_types
 from crown.programs.pipelines.plan import Plan
-from crown.programs.wanted import Wanted
 from crown.stages.groups.batch import Batch, Operator
 from crown.stages.groups.group import Groups
 from crown.stages.kernels.groups import batch as group_batch
@@ -81,7 +81,7 @@ class GroupsOperator:
         """Sets where its words in the state are."""
         self.state_at = state_at
 
-    def max_rows(self, wanted: Wanted) -> int:
+    def max_rows(self, options: DeltaOptions) -> int:
         """Returns how many rows of a batch, at most, the call can apply in the current state of the stage."""
         return 0 if self.stage.holds_far else maxsize
 

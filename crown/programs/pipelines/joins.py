@@ -10,13 +10,13 @@ import numpy as np
 from crown.engine.entered import PADDING, Entered
 from crown.engine.kernels import publish
 from crown.kernels.memory import arena as A
+from crown.programs.delta_options import ALL_DELTAS, DeltaOptions
 from crown.programs.kernels import joins as kernels
 from crown.programs.kernels import pipeline
 from crown.programs.kernels.blocks import B_TUPLES, BLOCK_WORDS
 from crown.programs.pipelines.blocks import Block, forms_of_types
 from crown.programs.pipelines.feeds import FeedOperator
 from crown.programs.pipelines.plan import Plan
-from crown.programs.wanted import ALL, Wanted
 from crown.stages.joins.core import Join
 from crown.stages.protocol import Part
 from crown.store.memory import address_of
@@ -120,11 +120,11 @@ class JoinOperator:
             join_input.state_at = first + kernels.JOIN_INPUT_STATE_WORDS * number
             join_input.join_state_at = state_at
 
-    def max_rows(self, wanted: Wanted) -> int:
+    def max_rows(self, options: DeltaOptions) -> int:
         """Returns how many rows of a batch, at most, the call can apply in the current state of the core."""
-        wanted = wanted if self.delivers else ALL
-        live = wanted.deltas and not wanted.factorized and self._core.state.header[A.H_LIVE_ON]
-        raw = self._bag and wanted.consolidate is False and self.delivers
+        options = options if self.delivers else ALL_DELTAS
+        live = options.deltas and not options.factorized and self._core.state.header[A.H_LIVE_ON]
+        raw = self._bag and options.consolidate is False and self.delivers
         return self._propagation.loads - 1 if live and not raw else 0
 
     @property

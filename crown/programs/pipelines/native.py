@@ -13,11 +13,11 @@ from typing import Any
 from typing_extensions import override
 
 from crown.ingest.batch import PreparedBatch
+from crown.programs.delta_options import ALL_DELTAS, DeltaOptions
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines.builder import build_pipeline
 from crown.programs.pipelines.pipeline import Pipeline
 from crown.programs.runtime import ProgramRuntime
-from crown.programs.wanted import ALL, Wanted
 from crown.store.records import Records
 from crown.store.zset import Zset
 
@@ -41,17 +41,17 @@ class NativeRuntime(ProgramRuntime):
         self.pipeline, self.segments = build_pipeline(self, self._preparer, records, results)
         if self.pipeline is not None:
             self._excluded = self.pipeline.excluded
-            self._gathering.sort(key=lambda one: one[0] in self._excluded)
+            self._gathered.sort(key=lambda one: one[0] in self._excluded)
 
-    def prepare_at_once(
-        self, changes: Mapping[str, Any], strict: bool, wanted: Wanted, known: PreparedBatch | None = None
+    def prepare_for_apply(
+        self, changes: Mapping[str, Any], strict: bool, options: DeltaOptions, known: PreparedBatch | None = None
     ) -> PreparedBatch:
         """Prepares a batch that ``apply`` applies next. Record batches may be left for the call to scan.
 
         For the arguments see ``prepare``.
         """
         pipeline = self.pipeline
-        if strict and pipeline is not None and (max_rows := pipeline.max_rows(wanted)):
+        if strict and pipeline is not None and (max_rows := pipeline.max_rows(options)):
             self.ready()
             if self._interns and self.memory.dictionary.overgrown:
                 self._sweep()
@@ -64,56 +64,60 @@ class NativeRuntime(ProgramRuntime):
     def apply(
         self,
         prepared: PreparedBatch,
-        wanted: Wanted = ALL,
-        closing: Callable[[list[Any]], None] | None = None,
+        options: DeltaOptions = ALL_DELTAS,
+        before_commit: Callable[[list[Any]], None] | None = None,
     ) -> list[Any]:
         pipeline, unscanned = self.pipeline, prepared.unscanned
         self.ready()
         if pipeline is None or not unscanned:
-            return self._drawn(prepared, wanted, closing)
-        status, rest = kernels.NOT_SCANNED, None
+            return self._apply_steps(prepared, options, before_commit)
+        status, remainder = kernels.NOT_SCANNED, None
         pipeline.open(unscanned)
-        self._open()
-        self._torn = self._in_call = True
+        self._open_batch()
+        self._in_step = self._in_call = True
         try:
-            status = pipeline.run(wanted, unscanned)
+            status = pipeline.run(options, unscanned)
             if status == kernels.NOT_SCANNED:
-                self._torn = False
-                self._end(changed=False)
+                self._in_step = False
+                self._close_batch(changed=False)
             else:
                 pipeline.note_counts(prepared)
                 if status in kernels.ALL_DONE:
-                    return self._delivered_at_once(pipeline, prepared, wanted, closing)
+                    return self._finish_call(pipeline, prepared, options, before_commit)
                 if status == kernels.STAGES_FOLLOW:
-                    self._torn = False
-                rest = pipeline.hand_over(prepared, status)
+                    self._in_step = False
+                remainder = pipeline.hand_over(prepared, status)
         except BaseException as error:
-            given, nets = prepared, dict[str | int, Zset]()
+            rolled_back, nets = prepared, dict[str | int, Zset]()
             if status in (*kernels.ALL_DONE, kernels.STAGES_FOLLOW):
-                given = replace(given, nets=pipeline.nets())
-                nets.update(self._unchanged)
-                nets.update(one for one in enumerate(self._nothing_of) if one[0] not in self._excluded)
-                nets.update(given.nets)
-            self._roll_back(given, nets, error)
+                rolled_back = replace(rolled_back, nets=pipeline.nets())
+                nets.update(self._empty_base_nets)
+                nets.update(one for one in enumerate(self._empty_nets) if one[0] not in self._excluded)
+                nets.update(rolled_back.nets)
+            self._roll_back(rolled_back, nets, error)
             raise
         finally:
             self._in_call = False
             pipeline.close()
-        if rest is not None:
-            return self._drawn(rest, wanted, closing)
-        given = self.prepare({one.name: one.given for one in unscanned})  # raises if the batch is invalid
-        return self._drawn(given, wanted, closing)
+        if remainder is not None:
+            return self._apply_steps(remainder, options, before_commit)
+        checked = self.prepare({one.name: one.given for one in unscanned})  # raises if the batch is invalid
+        return self._apply_steps(checked, options, before_commit)
 
-    def _delivered_at_once(
-        self, pipeline: Pipeline, given: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None] | None
+    def _finish_call(
+        self,
+        pipeline: Pipeline,
+        prepared: PreparedBatch,
+        options: DeltaOptions,
+        before_commit: Callable[[list[Any]], None] | None,
     ) -> list[Any]:
         """Commits a batch that the call has finished. Returns its deltas."""
         self.base_tables.record_complete()
         if pipeline.linear:
             pipeline.update_row_counts(self.tallies)
-        self._torn = False
-        deltas = pipeline.deltas() if wanted.deltas else []
-        if closing is not None:
-            closing(deltas)
-        self._stand(given)
+        self._in_step = False
+        deltas = pipeline.deltas() if options.deltas else []
+        if before_commit is not None:
+            before_commit(deltas)
+        self._commit_batch(prepared)
         return deltas

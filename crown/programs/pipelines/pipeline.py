@@ -45,6 +45,7 @@ from crown.expressions.kernels.decimals import SCRATCH
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import Unscanned
 from crown.ingest.kernels.scan import EXPORTED
+from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels import sources as source_kernels
 from crown.programs.kernels.blocks import (
@@ -64,7 +65,6 @@ from crown.programs.pipelines.plan import Plan
 from crown.programs.pipelines.pointwise import PointwiseOperator
 from crown.programs.pipelines.sources import Source
 from crown.programs.tallies import Tallies
-from crown.programs.wanted import Wanted
 from crown.stages.protocol import Part
 from crown.store.memory import numbers
 from crown.store.records import Records
@@ -153,14 +153,14 @@ class Pipeline:
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
 
-    def max_rows(self, wanted: Wanted) -> int:
+    def max_rows(self, options: DeltaOptions) -> int:
         """Returns how many rows of a batch, at most, the call can apply in the current state of the stages."""
         if self._paused_batches:
             self._paused_batches -= 1
             return 0
         rows = maxsize
         for stage in self._stateful:
-            rows = min(rows, stage.max_rows(wanted))
+            rows = min(rows, stage.max_rows(options))
         return rows
 
     def open(self, batches: Sequence[Unscanned]) -> None:
@@ -192,7 +192,7 @@ class Pipeline:
         for batch in batches:
             batch.batch._export_to_c(self._address + 8 * EXPORTED * self._numbers[batch.name])
 
-    def run(self, wanted: Wanted, batches: Sequence[Unscanned]) -> int:
+    def run(self, options: DeltaOptions, batches: Sequence[Unscanned]) -> int:
         """Applies the batch. Returns ``DONE``, or why the call stopped. Raises UnusableStateError if an arena is full.
 
         If the call stops for unknown texts before the gate, nothing has changed yet: the texts are looked up, and the
@@ -206,9 +206,9 @@ class Pipeline:
                 if self._has_texts:
                     budget.allow(0)
             if not self._has_texts:
-                return self._call(self._address, wanted.deltas)
+                return self._call(self._address, options.deltas)
             with dictionary.lock:
-                status = self._call(self._address, wanted.deltas)
+                status = self._call(self._address, options.deltas)
                 if status != kernels.UNKNOWN_TEXT:
                     return status
                 gate_passed = self._state[kernels.R_OPERATOR] >= self._before_gate
@@ -224,7 +224,7 @@ class Pipeline:
                     self._paused_batches = _PAUSED_BATCHES
             self.open(batches)
 
-    def _call(self, address: int, wanted: bool) -> int:
+    def _call(self, address: int, deltas: bool) -> int:
         """Calls the kernel. ``address``: that of the exported batches, or 0 to write only the message.
 
         Raises UnusableStateError if an arena is full.
@@ -237,7 +237,7 @@ class Pipeline:
             for place, expr in self._lookups.items():
                 self._memory[place] = self._base.dictionary.lookup(expr).address
             status = kernels.run(
-                address, wanted, self._plan, self._texts, dictionary, octets, self._base.arena, self._memory,
+                address, deltas, self._plan, self._texts, dictionary, octets, self._base.arena, self._memory,
                 self._memory_bytes, self._state_array, self._slots, *self._message,
             )  # fmt: skip
             return True

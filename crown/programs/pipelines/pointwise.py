@@ -8,12 +8,12 @@ from sys import maxsize
 import numpy as np
 
 from crown.ingest.batch import Gated
+from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline
 from crown.programs.kernels import pointwise as kernels
 from crown.programs.kernels.blocks import B_TUPLES, BLOCK_WORDS
 from crown.programs.pipelines.blocks import Block
 from crown.programs.pipelines.plan import Plan
-from crown.programs.wanted import Wanted
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part
 from crown.store.memory import address_of
@@ -56,7 +56,7 @@ class PointwiseOperator:
         """Sets where its words in the state are."""
         self.state_at = state_at
 
-    def max_rows(self, wanted: Wanted) -> int:
+    def max_rows(self, options: DeltaOptions) -> int:
         """Returns how many rows of a batch, at most, the call can apply."""
         return maxsize
 

@@ -280,7 +280,7 @@ class BaseTables:
         missing[name] = absent.astype(np.int64)
         return effective
 
-    def demand_undo(self) -> None:
+    def check_undo(self) -> None:
         """Raises UnusableStateError if the last batch cannot be undone, because it was undone already, or a later one
         was rejected."""
         if not self._header[self._undoable]:
@@ -385,14 +385,14 @@ class BaseTables:
         """Returns the watermark of a relation as a code, or None."""
         return self.retained[name].reached() if name in self.retained else None
 
-    def forget_counters(self) -> None:
+    def reset_counters(self) -> None:
         """Resets the counters of received changes that ``stats`` reports."""
         for _, table in self._counted:
             self._part.arena[table.table + _MISSING] = self._part.arena[table.table + _UPDATES] = 0
         for name in self._selected:
             self._part.arena[self._filtered(name)] = 0
         for retained in self.retained.values():
-            retained.forget_counters()
+            retained.reset_counters()
 
     def mark_values(self) -> None:
         """Marks every value in the dictionary that the tuples reference. O(state)."""

@@ -296,7 +296,7 @@ class WindowedTable:
         printed = mark if mark is None or isinstance(mark, int) else str(mark)
         return {**stats, "late": counters["late"], "watermark": printed}
 
-    def forget_counters(self) -> None:
+    def reset_counters(self) -> None:
         """Resets the counters of received changes."""
         for number in (kernels.LATE, kernels.EXPIRED, kernels.MISSING, kernels.UPDATES):
             self._counters()[number - MARK] = 0
