@@ -152,17 +152,18 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
         """Applies a batch like ``apply``, but yields the deltas while they are enumerated, in bounded memory.
 
-        The batch is checked when this method is called, and applied while the iterator is read. The deltas are
-        provisional until the iterator ends: if it raises an error, the batch was undone, and the deltas that it yielded
-        are void. If the iterator is closed early, ``close`` applies the rest of the batch without output, and raises
-        the errors of that.
+        This method checks the batch, and applies the part of it that one native call applies (``explain()``). The rest
+        is applied while the iterator is read. The deltas are provisional until the iterator ends: if it raises an
+        error, the batch was undone, and the deltas that it yielded are void. If the iterator is closed early, ``close``
+        applies the rest of the batch without output, and raises the errors of that.
         """
         if self._audience.followers:
             raise CrownError("apply_batches hands its deltas to one reader; with subscribers use apply or update")
-        prepared = self._prepared(changes)
-        return self._engine.run(
-            prepared, consolidate=consolidate, before_commit=partial(self._before_commit, prepared, ())
-        )
+        with self._engine.uninterrupted:
+            prepared = self._prepared(changes, DeltaOptions(consolidate=consolidate))
+            return self._engine.run(
+                prepared, consolidate=consolidate, before_commit=partial(self._before_commit, prepared, ())
+            )
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Applies a batch without computing deltas.
@@ -202,7 +203,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         if self._audience.followers:
             raise CrownError("subscribers receive plain rows; with subscribers leave ranges=True out")
 
-    def _prepared(self, changes: Mapping[str, Any], options: DeltaOptions | None = None) -> PreparedBatch:
+    def _prepared(self, changes: Mapping[str, Any], options: DeltaOptions) -> PreparedBatch:
         if self._closed or self._audience.followers:
             self._changeable()
         self._meter.begin()
@@ -211,10 +212,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         if self._unread:
             changes = relations_of(changes)
             changes = {name: rows for name, rows in changes.items() if name.lower() not in self._unread}
-        engine, strict = self._engine, self._quarantine_dir is None
-        if engine.pipeline is None or options is None:
-            return engine.prepare(changes, strict)
-        return engine.prepare_for_apply(changes, strict, options)
+        return self._engine.prepare_for_apply(changes, self._quarantine_dir is None, options)
 
     def _before_commit(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
         """Issues the warnings of an applied batch and quarantines its bad rows, before the batch is committed.

@@ -16,6 +16,7 @@ from crown.errors import SnapshotError
 from crown.programs import snapshot
 from crown.programs.cells.engine import Engine, engine_of
 from crown.programs.database_engine import DatabaseEngine
+from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS
 from plans.program import Program
 
 PROGRAM = "program"
@@ -50,7 +51,7 @@ class ViewKind(Kind[Engine]):
 
     @override
     def replay(self, engine: Engine, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Engine:
-        engine.run(engine.prepare(tables), deltas=False).close()
+        engine.update(tables)
         engine.batches = batch
         return engine
 
@@ -92,7 +93,7 @@ class DatabaseKind(Kind[DatabaseEngine]):
         if PROGRAM in header:
             engine = engine.changed(Program.from_json(header[PROGRAM]), self.budget)
         wanted = self.after is not None and batch > self.after
-        found = engine.run(engine.prepare(tables), deltas=wanted)
+        found = engine.run(engine.prepare_for_apply(tables, True, ALL_DELTAS if wanted else NO_DELTAS), deltas=wanted)
         if wanted:
             self.deltas[batch] = {**tables, **found}
         engine.batches = batch

@@ -62,7 +62,7 @@ class DurableView(
         """Returns ``View.stats``, ``synced`` (the number of batches on disk), and ``log_bytes`` since the snapshot."""
         return {**super().stats(), **self._written()}
 
-    def _prepared(self, changes: Mapping[str, Any], options: DeltaOptions | None = None) -> PreparedBatch:
+    def _prepared(self, changes: Mapping[str, Any], options: DeltaOptions) -> PreparedBatch:
         self._ready(self._engine.lost)
         return super()._prepared(changes, options)
 

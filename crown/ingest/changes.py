@@ -227,12 +227,14 @@ class Checker:
 
     def unscanned(self, data: Any) -> Unscanned | None:
         """Returns a table whose columns have the declared types, or rows of integers. Returns None for any other, or if
-        it has no rows or several chunks. O(columns), and O(values) for rows."""
+        it has no rows. O(columns), and O(values) for rows and for a table of several chunks, which are concatenated."""
         if isinstance(data, list):
             return self._rows_in_arrow(data)
         given = data
         if isinstance(data, pa.Table) and data.num_rows:
             parts = data.to_batches()
+            if len(parts) > 1 and self._scan_of(data.schema) is not None:
+                parts = data.combine_chunks().to_batches()
             data = parts[0] if len(parts) == 1 else None
         if not isinstance(data, pa.RecordBatch) or not data.num_rows:
             return None

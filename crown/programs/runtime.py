@@ -119,7 +119,6 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self.tallies = Tallies(self.stages)
         self.header = numbers(memory.parts[0][: A.H_TABLES])  # shared by engines that share memory
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
-        self._in_call = False  # True while a native call applies a batch
         self._in_step = False  # True within a step, and after an exception in a step whose effect is unknown
 
     @property
@@ -160,8 +159,9 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     ) -> Generator[Any, None, None]:
         """Applies a batch to all base tables and stages or to none, while the generator is consumed. Yields the deltas.
 
-        The generator is started already. Closing it applies the batch without deltas. ``before_commit`` is called when
-        all changes are applied. An error that is raised or thrown in undoes it. ``hold``: see ``READY_TO_COMMIT``.
+        The generator is started already: a native call has applied its part of the batch. Closing the generator applies
+        the rest without deltas. ``before_commit`` is called when all changes are applied. An error that is raised or
+        thrown in undoes the batch. ``hold``: see ``READY_TO_COMMIT``.
         """
         self.ready()
         batch = self._transaction(prepared, options, before_commit, hold)
@@ -234,12 +234,6 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         The caller holds ``uninterrupted``. ``before_commit`` is called with the deltas.
         """
         self.ready()
-        return self._apply_steps(prepared, options, before_commit)
-
-    def _apply_steps(
-        self, prepared: PreparedBatch, options: DeltaOptions, before_commit: Callable[[list[Any]], None] | None
-    ) -> list[Any]:
-        """Applies a batch at once, step by step. The batch may be open."""
         deltas: list[Any] = []
         callback = None if before_commit is None else partial(before_commit, deltas)
         batch = self._transaction(prepared, options, callback, False)
@@ -409,7 +403,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         if self.memory.file is not None:
             self.memory.file.check_process()
         if self.header[A.H_OPEN]:
-            refuse(self._in_call or is_running(self._batch), True)
+            refuse(is_running(self._batch), True)
 
     def compact(self) -> int:
         """Frees unused dictionary entries. Returns their number. O(state). Runs automatically when needed."""

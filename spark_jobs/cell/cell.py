@@ -10,13 +10,13 @@ The protocol for batch ``b``, where ``v`` is the last batch that this cell appli
    (dirty, absent, older, newer) load the newest snapshot before ``b`` and replay the log. A gap in the chain or a link
    of another history is an error that names cell and batch. So is a batch that Spark executed and this cell does not
    have, or the other way round (``spark_jobs.log.history``).
-4. Mark the engine dirty; check and encode the input, and set aside the rows that the state rejects; publish
-   ``b.delta``; apply the batch while its output is yielded; mark the engine clean at ``b``. A crash in between leaves
-   "dirty", so the next attempt takes step 3.
+4. Mark the engine dirty; check the input, and set aside the rows that the state rejects; apply the part of the batch
+   that is one native call; publish ``b.delta``; apply the rest while the output is yielded; mark the engine clean at
+   ``b``. A crash in between leaves "dirty", so the next attempt takes step 3.
 5. Write a snapshot when the log is larger than the last one; delete files that no replay can need.
 
-A batch that does not fit (``Limits``, the disk) is refused at 4 and undone. Its changes stay in the log, as those of an
-interrupted batch do, and the batch is executed again when the job continues with more room.
+A batch that does not fit (``Limits``, the disk) is refused at 4 and undone. If its changes are in the log already, they
+stay there, as those of an interrupted batch do. The batch is executed again when the job continues with more room.
 
 This module does not use Spark: ``spark_jobs.operator`` calls it inside a task.
 """
@@ -28,11 +28,12 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
 from crown.errors import ChangeError, MemoryBudgetError, SnapshotError, UnusableStateError
+from crown.programs.delta_options import DeltaOptions
 from crown.programs.program import ProgramEngine
 from plans.program import Program
 from spark_jobs.cell.live import Live, Place
@@ -44,8 +45,6 @@ from spark_jobs.log.delta_file import Changes, Link
 from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, Load, weight
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
-
-Deltas = Generator[pa.RecordBatch, None, None]
 
 SNAPSHOT_FLOOR = 4 << 20  # load of the log below which no snapshot is worth its fsync
 _NOTHING = Load(0, 0)
@@ -137,25 +136,32 @@ class Cell:
     ) -> Generator[pa.RecordBatch, None, Place]:
         """Applies a batch to the engine, which is at ``place``; yields the deltas, returns the new place."""
         started = time.perf_counter()
-        engine.begin()  # before prepare, which may already write new strings into the arena
+        engine.begin()  # before anything is written into the arenas
+        options = DeltaOptions(consolidate=consolidate)
         mine = Link(batch, place.version, dict(changes), place.digest)
         try:
-            prepared = engine.prepare(mine.changes, strict=self._aside is None)
+            prepared = engine.prepare_for_apply(mine.changes, self._aside is None, options)
             if self._aside is not None and prepared.bad:  # quarantine them before anything of the batch is written
                 self._aside(prepared.bad)
                 mine = replace(mine, changes=without(mine.changes, prepared.bad))
             report.prepare_ms = _since(started)
             started = time.perf_counter()
-            link, first = self.log.publish(mine)
+            output = engine.run(prepared, consolidate=consolidate, ranges=ranges)  # a native call finds bad rows here
+            report.apply_ms = _since(started)
+            started = time.perf_counter()
+            try:
+                link, first = self.log.publish(mine)
+            except BaseException:
+                output.abort()
+                raise
+            report.log_ms = _since(started)
             if first:
                 load = replace(place.load, logged=place.load.logged + weight(link.size))
             else:  # use the log's order of rows, because undo uses it
-                prepared = engine.prepare(link.changes)
+                output.abort()
+                prepared = engine.prepare_for_apply(link.changes, True, options)
+                output = engine.run(prepared, consolidate=consolidate, ranges=ranges)
                 load = self.log.weigh(batch)
-            report.log_ms = _since(started)
-            started = time.perf_counter()
-            output = cast(Deltas, engine.run(prepared, consolidate=consolidate, ranges=ranges))
-            report.apply_ms = _since(started)
             report.rows = prepared.rows
             try:
                 yield from self._timed(output, report)
@@ -272,8 +278,7 @@ class Cell:
         link = self.log.read(number)
         self.log.demand_next(link, place.version, place.digest)
         engine.begin()
-        for _ in engine.run(engine.prepare(link.changes), deltas=False):
-            pass
+        engine.update(link.changes)
         return self._finish(engine, link, _NOTHING)
 
     def _undone(self, engine: ProgramEngine, place: Place) -> tuple[ProgramEngine, Place] | None:
@@ -305,7 +310,7 @@ class Cell:
         return place
 
     @staticmethod
-    def _timed(output: Deltas, report: Report) -> Iterator[pa.RecordBatch]:
+    def _timed(output: Iterator[pa.RecordBatch], report: Report) -> Iterator[pa.RecordBatch]:
         while True:
             started = time.perf_counter()
             batch = next(output, None)

@@ -81,8 +81,7 @@ def rebuilt(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -
         if version < number <= batch:
             link = log.read(number)
             log.demand_next(link, version, digest)
-            for _ in engine.run(engine.prepare(link.changes), deltas=False):
-                pass
+            engine.update(link.changes)
             version, digest = number, link.digest
     if version < 0:
         raise BrokenChainError(

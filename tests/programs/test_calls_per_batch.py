@@ -28,13 +28,13 @@ KERNELS = "/kernels/"
 # numbers here, and says why; one that makes it cheaper lowers them. A table is taken in two steps, and a batch may be
 # open already when the steps take it, so that a program can have a native call in their place. What
 # makes room for groups is a function, since groups over a table and over a join need it; a join in a call is an object
-# of its own.
+# of its own. A call is made in the generator that delivers its deltas, which is entered once for each of them.
 CEILINGS = {
-    "Q(a, b, c) :- R(a, b), S(b, c).": ((42, 13), (74, 18)),
-    "SELECT R.a, R.b, S.c, T.d FROM R, S, T WHERE R.b = S.b AND S.c = T.c": ((42, 13), (74, 18)),
-    "SELECT COUNT(*) AS n FROM R, S, T WHERE R.b = S.b AND S.b = T.c": ((44, 16), (41, 15)),
-    "SELECT R.a, SUM(S.c) AS s, COUNT(*) AS n FROM R, S WHERE R.b = S.b GROUP BY R.a": ((46, 16), (43, 15)),
-    "SELECT a, SUM(b) AS s, COUNT(*) AS n FROM R GROUP BY a": ((40, 13), (37, 12)),
+    "Q(a, b, c) :- R(a, b), S(b, c).": ((44, 13), (76, 18)),
+    "SELECT R.a, R.b, S.c, T.d FROM R, S, T WHERE R.b = S.b AND S.c = T.c": ((44, 13), (76, 18)),
+    "SELECT COUNT(*) AS n FROM R, S, T WHERE R.b = S.b AND S.b = T.c": ((46, 16), (44, 15)),
+    "SELECT R.a, SUM(S.c) AS s, COUNT(*) AS n FROM R, S WHERE R.b = S.b GROUP BY R.a": ((48, 16), (46, 15)),
+    "SELECT a, SUM(b) AS s, COUNT(*) AS n FROM R GROUP BY a": ((43, 13), (41, 12)),
 }
 
 
@@ -99,7 +99,7 @@ def test_a_batch_of_one_row_in_ranges_enters_few_functions() -> None:
     for batch in batches():
         view.apply(batch, ranges=True)
     found = [entered(lambda batch=batch: view.apply(batch, ranges=True)) for batch in batches()]
-    assert max(one.total() for one in found) <= 185, found[1]
+    assert max(one.total() for one in found) <= 186, found[1]
 
 
 def test_what_others_left_is_not_counted(tmp_path: Path) -> None:

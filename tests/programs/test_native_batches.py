@@ -86,6 +86,8 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
         changes = gone + come
         random.shuffle(changes)
         if changes:
+            if number % 3 == 1:
+                both.aborted({"r": changes}, read=number % 2)
             both.apply(changes, deltas=number % 4 != 3)
     if kind != "doubles":  # which DuckDB does not add up exactly
         both.is_duckdbs()

@@ -4,6 +4,7 @@ them step by step, and beside DuckDB."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -255,6 +256,9 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     for number in range(16):
         batch = {t: changes_of(both, t, random, on_missing == "ignore", keys) for t, keys in read.items()}
         if batch := {table: changes for table, changes in batch.items() if changes}:
+            if number % 3 == 1:
+                with suppress(ChangeError):
+                    both.aborted(batch, read=number % 2)
             apply(both, batch, number % 6 != 5)
     if kind not in NOT_OF_DUCKDB:
         both.is_duckdbs()

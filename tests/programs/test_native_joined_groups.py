@@ -39,6 +39,8 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     both = Stepwise(query, tables, on_missing=on_missing)
     for number in range(20):
         if batch := batch_of(both, tables, random, on_missing == "ignore"):
+            if number % 3 == 1:
+                both.aborted(batch, read=number % 2)
             both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3)
     both.is_duckdbs()
     if on_missing != "ignore":

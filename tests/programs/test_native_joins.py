@@ -125,6 +125,8 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     for number in range(24):
         if batch := batch_of(both, tables, random, on_missing == "ignore"):
             wanted = {"consolidate": random.choice((None, None, True, False))}
+            if number % 3 == 1:
+                both.aborted(batch, read=number % 2)
             both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3, **wanted)
     both.is_duckdbs()
     if on_missing != "ignore":  # else every batch may have a delete that finds no row

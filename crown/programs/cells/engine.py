@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from crown.engine.delivery import Batches, Delivery
 from crown.engine.statistics import summed
@@ -30,7 +30,7 @@ from crown.ingest.tables.frames import kept
 from crown.ingest.tables.given import Dealt
 from crown.programs.cells.result import ResultOfCells
 from crown.programs.cells.vote import Stopped, Vote
-from crown.programs.delta_options import ALL_DELTAS, READY_TO_COMMIT, DeltaOptions
+from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS, READY_TO_COMMIT, DeltaOptions
 from crown.programs.program import ProgramEngine
 from crown.stages.state import memory
 from crown.stages.state.memory import ProgramMemory, parts_of_program
@@ -40,6 +40,7 @@ from plans.search.cells.whole import dealt_by
 
 _FEW = 256  # batches with fewer rows are applied to one cell after the other, which costs less than threads
 _TURN = 8  # record batches that a cell delivers before it waits for the others
+_T = TypeVar("_T")
 
 
 class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make another one"):
@@ -133,7 +134,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         return self._prepared(changes, lambda cell, given, known: cell.prepare(given, strict, known))
 
     def prepare_for_apply(self, changes: Mapping[str, Any], strict: bool, options: DeltaOptions) -> PreparedBatch:
-        """Prepares a batch that ``apply`` applies next, for each cell. See ``NativeRuntime.prepare_for_apply``."""
+        """Prepares a batch that is applied next, for each cell. See ``NativeRuntime.prepare_for_apply``."""
         return self._prepared(changes, lambda cell, given, known: cell.prepare_for_apply(given, strict, options, known))
 
     def _prepared(
@@ -179,6 +180,11 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         else:
             self._apply_in_turn(0, prepared, options, close, [])
         return deltas
+
+    def update(self, changes: Mapping[str, Any]) -> None:
+        """Applies a batch without deltas. Raises as ``NativeRuntime.update`` does."""
+        with self.uninterrupted:
+            self.apply(self.prepare_for_apply(changes, True, NO_DELTAS), NO_DELTAS)
 
     @property
     def _parallel(self) -> bool:
@@ -286,18 +292,22 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
 
         Yields None first, then the deltas.
         """
-        transactions: list[Generator[Any, None, None]] = []
+        transactions: dict[int, Generator[Any, None, None]] = {}
         deltas = options.deltas
+
+        def begin(number: int) -> None:
+            cell, part = self.cells[number], prepared.cells[number]
+            transactions[number] = cell.transaction(part, self._options_of(options, cell), hold=True)
+
         try:
-            for cell, part in zip(self.cells, prepared.cells, strict=True):
-                transactions.append(cell.transaction(part, self._options_of(options, cell), hold=True))
+            self._run_in_cells([partial(begin, number) for number in range(len(self.cells))])
             try:
                 yield None
             except GeneratorExit:
                 deltas = False
-            running = transactions
+            running = [transactions[number] for number in sorted(transactions)]
             while running:
-                turns = self._turns(running)
+                turns = self._run_in_cells([partial(_some, batch) for batch in running])
                 for batch in (part for turn in turns for part in turn if part is not READY_TO_COMMIT) if deltas else ():
                     try:
                         yield batch
@@ -312,25 +322,24 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
             if before_commit is not None:
                 before_commit()
         except BaseException as error:
-            for batch in transactions:
+            for transaction in transactions.values():
                 with suppress(Stopped):
-                    batch.throw(Stopped())
+                    transaction.throw(Stopped())
             raise error
-        for batch in transactions:
-            next(batch, None)
+        for transaction in transactions.values():
+            next(transaction, None)
 
-    def _turns(self, running: Sequence[Generator[Any, None, None]]) -> list[list[Any]]:
-        """Returns the next deltas of each cell. They end with ``READY_TO_COMMIT`` when its part is applied."""
-        jobs = [partial(_some, batch) for batch in running]
+    def _run_in_cells(self, jobs: Sequence[Callable[[], _T]]) -> list[_T]:
+        """Runs a job of each cell, in parallel if the cells may. Returns the results."""
         if not self._parallel:
             return [job() for job in jobs]
         jobs_of_others = [self._threads.pool.submit(job) for job in jobs[1:]]
         try:
-            turns = [jobs[0](), *(job.result() for job in jobs_of_others)]
+            results = [jobs[0](), *(job.result() for job in jobs_of_others)]
             self.uninterrupted.check()
         finally:
             wait(jobs_of_others)
-        return turns
+        return results
 
     def undo(self, changes: Mapping[str, Any]) -> None:
         """Undoes the last batch, given the same changes. Raises as ``ProgramRuntime.undo`` does."""

@@ -6,14 +6,15 @@ batch -> record batches, not scanned -> the call (``Pipeline``) -> deltas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
 
 from crown.ingest.batch import PreparedBatch
-from crown.programs.delta_options import ALL_DELTAS, DeltaOptions
+from crown.programs.delta_options import NO_DELTAS, READY_TO_COMMIT, DeltaOptions
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines.builder import build_pipeline
 from crown.programs.pipelines.pipeline import Pipeline
@@ -46,7 +47,7 @@ class NativeRuntime(ProgramRuntime):
     def prepare_for_apply(
         self, changes: Mapping[str, Any], strict: bool, options: DeltaOptions, known: PreparedBatch | None = None
     ) -> PreparedBatch:
-        """Prepares a batch that ``apply`` applies next. Record batches may be left for the call to scan.
+        """Prepares a batch that is applied next. Record batches may be left for the call to scan.
 
         For the arguments see ``prepare``.
         """
@@ -60,21 +61,32 @@ class NativeRuntime(ProgramRuntime):
                 return batch
         return self.prepare(changes, strict, known)
 
+    def update(self, changes: Mapping[str, Any]) -> None:
+        """Applies a batch without deltas. Raises the errors of ``prepare`` and of ``transaction``."""
+        with self.uninterrupted:
+            self.apply(self.prepare_for_apply(changes, True, NO_DELTAS), NO_DELTAS)
+
     @override
-    def apply(
+    def _transaction(
+        self, prepared: PreparedBatch, options: DeltaOptions, before_commit: Callable[[], None] | None, hold: bool
+    ) -> Generator[Any, None, None]:
+        if self.pipeline is None or not prepared.unscanned:
+            return super()._transaction(prepared, options, before_commit, hold)
+        return self._transaction_of_call(self.pipeline, prepared, options, before_commit, hold)
+
+    def _transaction_of_call(
         self,
+        pipeline: Pipeline,
         prepared: PreparedBatch,
-        options: DeltaOptions = ALL_DELTAS,
-        before_commit: Callable[[list[Any]], None] | None = None,
-    ) -> list[Any]:
-        pipeline, unscanned = self.pipeline, prepared.unscanned
-        self.ready()
-        if pipeline is None or not unscanned:
-            return self._apply_steps(prepared, options, before_commit)
-        status, remainder = kernels.NOT_SCANNED, None
+        options: DeltaOptions,
+        before_commit: Callable[[], None] | None,
+        hold: bool,
+    ) -> Generator[Any, None, None]:
+        """Makes the native call before it yields None. Takes steps from where the call has stopped."""
+        status, unscanned = kernels.NOT_SCANNED, prepared.unscanned
         pipeline.open(unscanned)
         self._open_batch()
-        self._in_step = self._in_call = True
+        self._in_step = True
         try:
             status = pipeline.run(options, unscanned)
             if status == kernels.NOT_SCANNED:
@@ -83,10 +95,25 @@ class NativeRuntime(ProgramRuntime):
             else:
                 pipeline.note_counts(prepared)
                 if status in kernels.ALL_DONE:
-                    return self._finish_call(pipeline, prepared, options, before_commit)
+                    self.base_tables.record_complete()
+                    if pipeline.linear:
+                        pipeline.update_row_counts(self.tallies)
+                    self._in_step = False
+                    deltas = pipeline.deltas() if options.deltas else []
+                    try:
+                        yield None
+                        yield from deltas
+                    except GeneratorExit:  # the remaining deltas are dropped
+                        pass
+                    if before_commit is not None:
+                        before_commit()
+                    if hold:
+                        yield READY_TO_COMMIT
+                    self._commit_batch(prepared)
+                    return
                 if status == kernels.STAGES_FOLLOW:
                     self._in_step = False
-                remainder = pipeline.hand_over(prepared, status)
+                prepared = pipeline.hand_over(prepared, status)
         except BaseException as error:
             rolled_back, nets = prepared, dict[str | int, Zset]()
             if status in (*kernels.ALL_DONE, kernels.STAGES_FOLLOW):
@@ -97,27 +124,24 @@ class NativeRuntime(ProgramRuntime):
             self._roll_back(rolled_back, nets, error)
             raise
         finally:
-            self._in_call = False
             pipeline.close()
-        if remainder is not None:
-            return self._apply_steps(remainder, options, before_commit)
-        checked = self.prepare({one.name: one.given for one in unscanned})  # raises if the batch is invalid
-        return self._apply_steps(checked, options, before_commit)
+        if status == kernels.NOT_SCANNED:
+            prepared = self.prepare({one.name: one.given for one in unscanned})  # raises if the batch is invalid
+        closed = False
+        try:
+            yield None
+        except GeneratorExit:
+            closed = True
+        except BaseException as error:  # part of a batch cannot be undone: it is applied, then undone as a whole
+            closed, before_commit = True, partial(_raise, error)
+        steps = super()._transaction(prepared, options, before_commit, hold)
+        next(steps)
+        if closed:
+            next(steps, None)  # a join that has begun with deltas continues with them
+            steps.close()
+        else:
+            yield from steps
 
-    def _finish_call(
-        self,
-        pipeline: Pipeline,
-        prepared: PreparedBatch,
-        options: DeltaOptions,
-        before_commit: Callable[[list[Any]], None] | None,
-    ) -> list[Any]:
-        """Commits a batch that the call has finished. Returns its deltas."""
-        self.base_tables.record_complete()
-        if pipeline.linear:
-            pipeline.update_row_counts(self.tallies)
-        self._in_step = False
-        deltas = pipeline.deltas() if options.deltas else []
-        if before_commit is not None:
-            before_commit(deltas)
-        self._commit_batch(prepared)
-        return deltas
+
+def _raise(error: BaseException) -> None:
+    raise error

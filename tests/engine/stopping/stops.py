@@ -22,6 +22,7 @@ import pytest
 
 import crown
 from crown.engine import buffers
+from crown.engine.delivery import is_open
 from crown.errors import AmplifiedWarning, BadRowError, ChangeError, CrownError, MemoryBudgetError, MissingDeleteError
 from crown.kernels.memory import arena as A
 from crown.programs.result import ResultOf
@@ -136,6 +137,16 @@ def reader_leaves(run: Run, at: float) -> str:
         next(batches, None)
     batches.close()
     return run.verify(applied=True, may_be_lost=False)
+
+
+def reader_aborts(run: Run, at: float) -> str:
+    """The consumer aborts the batch after some blocks: it is undone, unless it has no more deltas."""
+    batches = run.view.apply_batches(run.changes)
+    for _ in range(int(at * 6)):
+        next(batches, None)
+    applied = not is_open(batches._batches)
+    batches.abort()
+    return run.verify(applied=applied, may_be_lost=False)
 
 
 def reader_leaves_over_budget(run: Run, at: float) -> str:
@@ -315,18 +326,18 @@ def _is_framing(frame: FrameType) -> bool:
 
 
 Fault = Callable[[Run, float], str]
+READERS: tuple[Fault, ...] = (reader_leaves, reader_aborts, reader_leaves_over_budget)
 FAULTS: tuple[Fault, ...] = (
     full_arena,
     over_budget,
     error_at_a_block,
-    reader_leaves,
-    reader_leaves_over_budget,
+    *READERS,
     full_disk,
     ctrl_c,
     exception_anywhere,
 )
 FAULTS_OF_CALLS: tuple[Fault, ...] = (
-    *(fault for fault in FAULTS if fault not in (reader_leaves, reader_leaves_over_budget)),  # these are read in steps
+    *FAULTS,
     growth,
     delete_of_nothing,
     bad_row,
@@ -338,7 +349,7 @@ FAULTS_OF_CALLS: tuple[Fault, ...] = (
 def concerns(fault: Fault, subject: Subject) -> bool:
     """A disk can only be full where there is a file; and there the arena ends where the disk does. A database hands
     out its deltas at once."""
-    if subject.name == "database" and fault in (reader_leaves, reader_leaves_over_budget):
+    if subject.name == "database" and fault in READERS:
         return False
     if fault is delete_of_nothing and subject.on_missing == "trust":
         return False  # what it does then is not said

@@ -10,12 +10,14 @@ import os
 import random
 import shutil
 import signal
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 import plans
 from crown.errors import MissingDeleteError
+from crown.programs.preparer import BatchPreparer
 from crown.programs.program import ProgramEngine
 from spark_jobs.cell import live
 from spark_jobs.cell.cell import Cell, Report
@@ -40,6 +42,11 @@ OVER = plans.program(
 ASOF = plans.program(
     "SELECT a.src, a.dst, b.dst AS before FROM g a ASOF LEFT JOIN g b ON a.src = b.src AND a.dst > b.dst", SCHEMA
 )
+SUMS = plans.program(
+    "SELECT x.src, COUNT(*) AS n, SUM(y.dst) AS s FROM g x JOIN g y ON x.dst = y.src WHERE y.dst <> 4 GROUP BY x.src",
+    SCHEMA,
+)
+PLANS = {"full": HOPS, "projected": ENDS, "window functions": OVER, "asof join": ASOF, "groups": SUMS}
 NAMES = plans.program(
     "Q(x,y) :- p(x,n), q(n,y).", {"p": {"x": "int64", "n": "string"}, "q": {"n": "string", "y": "int64"}}
 )
@@ -50,12 +57,11 @@ def rows(*tuples):
     return {"g": pa.table({"src": list(src), "dst": list(dst), "_weight": pa.array(weight, pa.int64())})}
 
 
-def stream(count=8, size=40, seed=1):
+def stream(count=8, size=40, seed=1, deletes=True):
     """Random batches of inserts and deletes, some of rows that are not there."""
-    rng = random.Random(seed)
+    rng, weights = random.Random(seed), (1, 1, 1, 2, -1, -1) if deletes else (1, 1, 2)
     return [
-        rows(*((rng.randrange(9), rng.randrange(9), rng.choice((1, 1, 1, 2, -1, -1))) for _ in range(size)))
-        for _ in range(count)
+        rows(*((rng.randrange(9), rng.randrange(9), rng.choice(weights)) for _ in range(size))) for _ in range(count)
     ]
 
 
@@ -80,7 +86,7 @@ def apply(cell, batch, changes, consolidate=None):
     return net(cell.apply(batch, changes, report, consolidate)), report
 
 
-@pytest.mark.parametrize("plan", [HOPS, ENDS, OVER, ASOF], ids=["full", "projected", "window functions", "asof join"])
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_batches_in_order_give_what_an_engine_in_memory_gives(make, plan):
     changes = stream()
     for batch, deltas in enumerate(expected(plan, changes)):
@@ -89,7 +95,7 @@ def test_batches_in_order_give_what_an_engine_in_memory_gives(make, plan):
         assert (report.restored, report.redone) == (0 if batch == 0 else -1, False)
 
 
-@pytest.mark.parametrize("plan", [HOPS, ENDS, OVER, ASOF], ids=["full", "projected", "window functions", "asof join"])
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_a_batch_executed_again_gives_the_same_deltas_and_leaves_the_same_state(make, plan):
     changes = stream()
     for batch, deltas in enumerate(expected(plan, changes)):
@@ -176,15 +182,15 @@ def _die_in_the_middle(make, plan, batch, changes):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("plan", [HOPS, OVER, ASOF], ids=["join", "window functions", "asof join"])
-@pytest.mark.parametrize("point", ["in the middle", "after the log", "in the snapshot"])
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@pytest.mark.parametrize("point", ["in the middle", "before the log", "after the log", "in the snapshot"])
 def test_a_killed_process_leaves_nothing_half_done(make, plan, point, monkeypatch):
     changes = stream(4, 60)
     deltas = expected(plan, changes)
     for batch, table in enumerate(changes):
         if batch == 2:
-            if point == "after the log":
-                monkeypatch.setattr(ProgramEngine, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+            if point in ("before the log", "after the log"):
+                monkeypatch.setattr(CellLog, "publish", _die_at_the_log(point))
             if point == "in the snapshot":
                 monkeypatch.setattr("crown.stages.state.memory.write", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
             target = _die_in_the_middle if point == "in the middle" else _apply_all
@@ -201,6 +207,71 @@ def test_a_killed_process_leaves_nothing_half_done(make, plan, point, monkeypatc
 def _apply_all(make, plan, batch, changes):
     for _ in make(plan, snapshot_floor=0).apply(batch, changes, Report(), None):
         pass
+
+
+def _die_at_the_log(point):
+    publish = CellLog.publish
+
+    def die(log, link):
+        if point == "after the log":
+            publish(log, link)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return die
+
+
+@pytest.mark.parametrize("plan", [HOPS, ENDS, SUMS], ids=["full", "projected", "groups"])
+def test_a_batch_and_its_replay_are_one_native_call(make, tmp_path, plan, monkeypatch):
+    changes = stream(6, deletes=False)
+    pieces = [{"g": pa.concat_tables([batch["g"].slice(0, 9), batch["g"].slice(9)])} for batch in changes]
+    deltas = expected(plan, changes)
+    monkeypatch.setattr(BatchPreparer, "prepare", lambda *_, **__: pytest.fail("the batch takes steps"))
+    assert apply(make(plan), 0, pieces[0])[0] == deltas[0]
+    assert apply(make(plan), 1, pieces[1])[0] == deltas[1]
+    if plan is SUMS:  # a join that delivers its rows has none to deliver in a replay
+        shutil.rmtree(tmp_path / "here")
+    assert apply(make(plan), 2, pieces[2])[0] == deltas[2]
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_an_attempt_that_another_one_overtakes_uses_the_rows_in_the_log(make, plan, monkeypatch):
+    """The other one has published the batch on another host, in another order."""
+    changes, publish = stream(4), CellLog.publish
+    deltas = expected(plan, changes)
+
+    def overtaken(log, link):
+        backwards = {name: rows.take(list(range(rows.num_rows - 1, -1, -1))) for name, rows in link.changes.items()}
+        publish(log, replace(link, changes=backwards))
+        return publish(log, link)
+
+    monkeypatch.setattr(CellLog, "publish", overtaken)
+    for batch, table in enumerate(changes):
+        got, report = apply(make(plan), batch, table)
+        assert got == deltas[batch]
+        assert (report.restored >= 0) == (batch == 0)
+    make(plan).live.engine().check_invariants()
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_a_log_that_cannot_be_written_takes_the_batch_back(make, plan, monkeypatch):
+    changes = stream(3)
+    deltas = expected(plan, changes)
+    apply(make(plan), 0, changes[0])
+    rows_before = make(plan).stats()["input_rows"]
+    with monkeypatch.context() as patch:
+        patch.setattr(CellLog, "publish", lambda *_: _full())
+        with pytest.raises(CheckpointError, match="disk is full"):
+            apply(make(plan), 1, changes[1])
+    engine = make(plan).live.engine()
+    assert not engine.lost
+    assert not engine.clean, "what the log does not have is not trusted"
+    assert engine.stats()["input_rows"] == rows_before
+    for batch in (1, 2):
+        assert apply(make(plan), batch, changes[batch])[0] == deltas[batch]
+
+
+def _full():
+    raise CheckpointError("the disk is full")
 
 
 def test_an_attempt_waits_for_the_one_that_still_holds_the_engine(make, monkeypatch):
