@@ -22,10 +22,10 @@ from crown.ingest.quarantine import write as write_quarantine
 from crown.ingest.tables.frames import schemas
 from crown.options import Resources
 from crown.programs import snapshot
-from crown.programs.base_rows import kept_of
+from crown.programs.base_rows import base_rows_of
 from crown.programs.database_engine import DatabaseEngine
 from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS
-from crown.programs.result import ResultOf
+from crown.programs.result import ResultReader
 from crown.reading import Readable
 from crown.results.subscribers import Audience, Pick, Subscribed
 from crown.views import extra_of
@@ -255,7 +255,7 @@ class Database(
             raise PlanError(
                 f"there is no table called {name}", hint=f"there are: {', '.join(t.name for t in self.tables)}"
             )
-        rows = kept_of(self._engine, name.lower())
+        rows = base_rows_of(self._engine, name.lower())
         if rows is None:
             raise PlanError(
                 f"the table {name} has a window of the last rows and does not store their order of arrival: its rows "
@@ -335,7 +335,7 @@ class Database(
         """Recomputes and compares the internal views. Slow, for tests. Raises AssertionError."""
         self._engine.check_invariants()
 
-    def _result(self, name: str) -> ResultOf:
+    def _result(self, name: str) -> ResultReader:
         found = self._engine.results.get(name)
         if found is None:
             raise CrownError(f"the view {name} has been dropped; register it again")
@@ -361,7 +361,7 @@ class DatabaseView(Readable, Subscribed[pa.Table]):
         self._database = database
         self.query = named.result_of(database.program, name).query
 
-    def _reader(self) -> ResultOf:
+    def _reader(self) -> ResultReader:
         return self._database._result(self.name)
 
     def _followed(self) -> tuple[Audience, Pick[pa.Table], str | None]:

@@ -12,8 +12,8 @@ import pyarrow as pa
 from crown.errors import ChangeError, CrownError, needs
 from crown.guards.arguments import flag_of, number_of
 from crown.ingest.changes import WEIGHT
-from crown.programs.cells.result import ResultOfCells
-from crown.programs.result import ResultOf
+from crown.programs.cells.result import CellsResultReader
+from crown.programs.result import ResultReader
 from crown.results.copies import repeated
 from crown.results.factorized import FactorizedHead
 from crown.store.display import rows_shown
@@ -79,7 +79,7 @@ class Readable(Framed):
     """A maintained result that can be read."""
 
     @abstractmethod
-    def _reader(self) -> ResultOf | ResultOfCells:
+    def _reader(self) -> ResultReader | CellsResultReader:
         """Returns the result of the engine."""
 
     @property
@@ -222,7 +222,7 @@ class Readable(Framed):
         return self.count()
 
 
-def _rows(reader: ResultOf | ResultOfCells, weighted: bool) -> Iterator[pa.RecordBatch]:
+def _rows(reader: ResultReader | CellsResultReader, weighted: bool) -> Iterator[pa.RecordBatch]:
     """Returns the rows of a result: each as often as it occurs, or once with its weight."""
     if weighted:
         return reader.deltas_from_nothing()

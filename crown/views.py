@@ -28,9 +28,9 @@ from crown.ingest.quarantine import write as write_quarantine
 from crown.ingest.tables.frames import schemas, with_tables
 from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
 from crown.programs.cells.engine import Engine, ProgramCells, engine_of
-from crown.programs.cells.result import ResultOfCells
+from crown.programs.cells.result import CellsResultReader
 from crown.programs.delta_options import NO_DELTAS, DeltaOptions
-from crown.programs.result import ResultOf
+from crown.programs.result import ResultReader
 from crown.programs.snapshot import load as load_engine
 from crown.reading import Readable
 from crown.results import html_table, progress_bar
@@ -74,7 +74,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         html_table.attach()
         progress_bar.attach(self._meter)
 
-    def _reader(self) -> ResultOf | ResultOfCells:
+    def _reader(self) -> ResultReader | CellsResultReader:
         return self._engine.result
 
     def _maintained(self) -> Program:

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import PreparedBatch
-from crown.programs.base_rows import kept
+from crown.programs.base_rows import base_rows
 from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS
 from crown.programs.pipelines.native import NativeRuntime
-from crown.programs.result import ResultOf
+from crown.programs.result import ResultReader
 from crown.stages.linear import Linear
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, layout_words, parts_of, parts_of_program
 from crown.store.zset import Zset
@@ -44,8 +44,9 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
     ) -> None:
         super().__init__(program, memory, on_missing, threads, selecting, whole=True, uninterrupted=uninterrupted)
         assert program.results is not None, "its results have names"
-        self.results: Mapping[str, ResultOf] = {result.name: ResultOf(self, result.stage) for result in program.results}
-        self._stage_numbers = {result.name: result.stage for result in program.results}
+        named = program.results
+        self.results: Mapping[str, ResultReader] = {one.name: ResultReader(self, one.stage) for one in named}
+        self._stage_numbers = {one.name: one.stage for one in named}
         self._build_pipeline(None, self._stage_numbers.values())
 
     @classmethod
@@ -129,7 +130,7 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
         """
         engine = DatabaseEngine.create(program, memory_budget, self.on_missing, self.uninterrupted)
         unchanged = {table.name for table in set(program.tables).intersection(self._program.tables)}
-        rows = {name: table for name, table in kept(self).items() if name in unchanged}
+        rows = {name: table for name, table in base_rows(self).items() if name in unchanged}
         if self.batches:
             engine.fill(rows)
         engine.batches = self.batches

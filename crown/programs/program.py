@@ -24,7 +24,7 @@ from crown.ingest.tables.given import Dealt
 from crown.kernels.memory import arena as A
 from crown.programs.delta_options import DeltaOptions
 from crown.programs.pipelines.native import NativeRuntime
-from crown.programs.result import ResultOf
+from crown.programs.result import ResultReader
 from crown.stages.state.memory import ProgramMemory, layout_words, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
@@ -51,7 +51,7 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
         super().__init__(
             program, memory, on_missing, threads, selecting, streams=True, uninterrupted=uninterrupted, dealt=dealt
         )
-        self.result = ResultOf(self, len(self.stages) - 1)
+        self.result = ResultReader(self, len(self.stages) - 1)
         self.columns = self.result.columns
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
         self.bag = self.result.bag
@@ -182,15 +182,15 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
     # ------------------------------------------------------------------------------------------------------------------
 
     def results(self, factorized: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yields the result rows; see ``crown.programs.result.ResultOf.results``."""
+        """Yields the result rows; see ``crown.programs.result.ResultReader.results``."""
         return self.result.results(factorized)
 
     def deltas_from_nothing(self) -> Iterator[pa.RecordBatch]:
-        """Yields the result as a delta of inserts; see ``crown.programs.result.ResultOf.deltas_from_nothing``."""
+        """Yields the result as a delta of inserts; see ``crown.programs.result.ResultReader.deltas_from_nothing``."""
         return self.result.deltas_from_nothing()
 
     def count(self) -> int:
-        """Returns the number of result rows; see ``crown.programs.result.ResultOf.count``."""
+        """Returns the number of result rows; see ``crown.programs.result.ResultReader.count``."""
         return self.result.count()
 
     def check_invariants(self) -> None:
@@ -199,13 +199,13 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
         self.result.check_invariants()
 
     def contains(self, values: Mapping[str, Any]) -> bool:
-        """Returns True iff a row is in the result; see ``crown.programs.result.ResultOf.contains``."""
+        """Returns True iff a row is in the result; see ``crown.programs.result.ResultReader.contains``."""
         return self.result.contains(values)
 
     def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """Returns how often a row is in the result; see ``crown.programs.result.ResultOf.multiplicity``."""
+        """Returns how often a row is in the result; see ``crown.programs.result.ResultReader.multiplicity``."""
         return self.result.multiplicity(values)
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Returns the result row of a key; see ``crown.programs.result.ResultOf.get``."""
+        """Returns the result row of a key; see ``crown.programs.result.ResultReader.get``."""
         return self.result.get(key)

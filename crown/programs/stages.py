@@ -1,4 +1,4 @@
-"""Creates the stages of a program, as they run."""
+"""Creates the stages that run a program."""
 
 from __future__ import annotations
 
@@ -41,8 +41,11 @@ _BY_FEED: dict[type, Callable[..., Stage]] = {
 
 
 def over_feeds(stage: Planned, sources: Sequence[tuple[Column, ...]], part: Part, below: Stage | None) -> Stage:
-    """Creates the stage that runs a planned stage in a part. ``sources``: the columns of the source of each feed.
-    ``below``: the stage that the first feed reads, or None if it reads a relation."""
+    """Creates the stage that runs a planned stage in a part of the memory.
+
+    ``sources``: the columns of the source of each feed. ``below``: the stage that the first feed reads, or None if it
+    reads a relation.
+    """
     if isinstance(stage, GroupStage):
         carried = below.carried if isinstance(below, (Join, Bands)) else []
         return Groups(stage, sources[0], part, carried, sources[1:])
@@ -55,8 +58,10 @@ def stage_of(
     stage: Planned, first: int, grid: Grid, wires: Wires, memory: ProgramMemory, before: Sequence[Stage],
     check: Callable[[], None],
 ) -> Stage:  # fmt: skip
-    """Returns a stage as it runs behind those ``before`` it, in the cells of a grid; its parts begin with number
-    ``first``. ``check`` raises what is to stop a batch."""
+    """Creates the stage that runs a planned stage, in the cells of a grid.
+
+    ``first``: the number of its first part. ``before``: the stages before it. ``check``: raises to stop a batch.
+    """
     may_repeat = wires[len(before)].may_repeat
     stage = without_known(stage, wires)
     if isinstance(stage, LinearStage):

@@ -1,4 +1,4 @@
-"""A batch without rows that advances the watermark of a relation."""
+"""Makes the batch without rows that advances the watermark of a relation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from plans.types import arrow_type
 
 
 def advance(program: Program, relation: str, to: Any) -> dict[str, pa.Table]:
-    """Returns the batch without rows with which the watermark of a relation is ``to`` at least.
+    """Returns a batch without rows that advances the watermark of a relation to at least ``to``.
 
-    ``to``: a value of its event time. Raises ChangeError for a relation without a window by event time, and for what
-    is no such time.
+    ``to``: a value of the event time column. Raises ChangeError for a relation without a window by event time, and for
+    a value of another type.
     """
     windows = program.windows
     window = next((w for w in windows if isinstance(relation, str) and w.relation.lower() == relation.lower()), None)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.ingest.tables.columns import WEIGHT
-from crown.programs.base_rows import kept
+from crown.programs.base_rows import base_rows
 from crown.programs.program import ProgramEngine
 from plans.plan import Plan
 from plans.search.cells.cuts import Role
@@ -43,7 +43,7 @@ def contents(given: Exchange, load: Load, where: object) -> Rows:
 
 def _rows(engine: ProgramEngine, relation: str, name: str, where: object) -> pa.Table:
     """Returns the rows of a relation of a cell, where it has the name ``name``."""
-    here = kept(engine, masks=True)
+    here = base_rows(engine, masks=True)
     if name not in here:
         raise CheckpointError(
             f'the cells of {where} do not store the rows of {relation} (on_missing="trust"), or not when they arrived '

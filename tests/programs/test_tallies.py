@@ -13,7 +13,7 @@ import crown
 from crown.errors import ChangeError, CrownError
 from crown.kernels.memory.arena import H_ROWS
 from crown.programs.program import ProgramEngine
-from crown.programs.result import Answers
+from crown.programs.result import StageReader
 
 SCHEMA = {"r": {"a": "int64", "b": "int64"}, "s": {"b": "int64", "c": "int64"}}
 QUERIES = [
@@ -34,7 +34,7 @@ BATCHES: list[dict[str, Any]] = [
 ]
 
 
-def nobody_reads(_: Answers) -> Any:
+def nobody_reads(_: StageReader) -> Any:
     raise AssertionError("rows are counted")
 
 
@@ -46,7 +46,7 @@ def test_the_count_is_kept_by_every_batch_and_reads_no_row(query: str, monkeypat
         view.update(batch)
         wanted = view.to_table().num_rows
         with monkeypatch.context() as patch:
-            patch.setattr(Answers, "rows", nobody_reads)
+            patch.setattr(StageReader, "rows", nobody_reads)
             assert view.count() == len(view) == wanted
         view.check_invariants()
 
@@ -69,7 +69,7 @@ def test_a_loaded_view_knows_or_counts_once(query: str, tmp_path: Path, monkeypa
     assert again.count() == view.count() == view.to_table().num_rows
     again.update({"r": [(1, 5), (8, 8), (8, 8)]})
     wanted = again.to_table().num_rows
-    monkeypatch.setattr(Answers, "rows", nobody_reads)
+    monkeypatch.setattr(StageReader, "rows", nobody_reads)
     assert again.count() == wanted
 
 
@@ -82,7 +82,7 @@ def test_a_number_that_is_not_known_is_counted_once_and_a_wrong_one_is_found() -
     arena[H_ROWS] = 0  # as in a state of an older release
     assert view.count() == view.to_table().num_rows == 2
     arena[H_ROWS] += 1
-    with pytest.raises(AssertionError, match="not as many as were counted"):
+    with pytest.raises(AssertionError, match="differs from the count"):
         view.check_invariants()
 
 
@@ -96,7 +96,7 @@ def test_views_of_a_database_know_their_counts_when_others_come_and_go(monkeypat
     wanted = {name: sum(int(n) for n in pc.fill_null(t["_weight"], 0).to_pylist()) if "_weight" in t.column_names
               else t.num_rows for name in ("groups", "either", "both") for t in [db[name].to_table()]}  # fmt: skip
     db.check_invariants()
-    monkeypatch.setattr(Answers, "rows", nobody_reads)
+    monkeypatch.setattr(StageReader, "rows", nobody_reads)
     assert {name: db[name].count() for name in wanted} == wanted
 
 

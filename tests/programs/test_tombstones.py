@@ -10,7 +10,7 @@ import pytest
 
 import crown
 from crown.errors import MemoryBudgetError
-from crown.programs.base_rows import kept
+from crown.programs.base_rows import base_rows
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
@@ -74,8 +74,8 @@ def test_a_batch_that_is_undone_and_applied_again_forgets_the_same() -> None:
             assert engine.stats()[name] == before[name] == once.stats()[name], name
         engine.check_invariants()
         assert rows_of_engine(engine) == rows_of_engine(once)
-        assert {n: t.sort_by("id").to_pylist() for n, t in kept(engine).items() if n == "o"} == {
-            n: t.sort_by("id").to_pylist() for n, t in kept(once).items() if n == "o"
+        assert {n: t.sort_by("id").to_pylist() for n, t in base_rows(engine).items() if n == "o"} == {
+            n: t.sort_by("id").to_pylist() for n, t in base_rows(once).items() if n == "o"
         }
 
 

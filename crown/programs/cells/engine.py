@@ -28,7 +28,7 @@ from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import relations_of
 from crown.ingest.tables.frames import kept
 from crown.ingest.tables.given import Dealt
-from crown.programs.cells.result import ResultOfCells
+from crown.programs.cells.result import CellsResultReader
 from crown.programs.cells.vote import Stopped, Vote
 from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS, READY_TO_COMMIT, DeltaOptions
 from crown.programs.program import ProgramEngine
@@ -80,7 +80,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         self.plan, self.wires, self.fingerprint = first.plan, first.wires, first.fingerprint
         self.on_missing, self.selecting, self.reads_clock = on_missing, selecting, first.reads_clock
         self.pipeline, self.segments = first.pipeline, first.segments
-        self.result = ResultOfCells([cell.result for cell in self.cells])
+        self.result = CellsResultReader([cell.result for cell in self.cells])
         self.columns, self.bag = self.result.columns, self.result.bag
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
         self._threads = Threads(threads - 1, "crown-cell")

@@ -298,7 +298,7 @@ def _sources(runtime: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -
         gate = base.gate(name) if base.lookup(name) is None else None
         block = blocks.by_source[name] = blocks.add_root()
         feed = None
-        condition = preparer.left_to_test(name)
+        condition = preparer.untested_condition(name)
         if condition is not None:
             places = {column.name.lower(): i for i, column in enumerate(wire.columns)}
             every = tuple(range(len(places)))

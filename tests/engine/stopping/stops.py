@@ -25,7 +25,7 @@ from crown.engine import buffers
 from crown.engine.delivery import is_open
 from crown.errors import AmplifiedWarning, BadRowError, ChangeError, CrownError, MemoryBudgetError, MissingDeleteError
 from crown.kernels.memory import arena as A
-from crown.programs.result import ResultOf
+from crown.programs.result import ResultReader
 from crown.results.head import OutputHead
 from crown.stages.state import memory as memory_module
 from crown.store import budget
@@ -100,7 +100,7 @@ def error_at_a_block(run: Run, at: float) -> str:
     if run.view._engine.__dict__.get("pipeline") is not None:
         places = [(OutputHead, "deltas"), (OutputHead, "codes"), (Records, "read"), (Records, "batch")]
     elif isinstance(run.plan, Program):
-        places = [(ResultOf, "delta") if run.subject.name == "database" else (Records, "batch")]
+        places = [(ResultReader, "delta") if run.subject.name == "database" else (Records, "batch")]
     elif run.plan.support or not run.plan.consolidated:
         places = [(OutputHead, "codes")]
     error = _counted(run, places, int(at * 12))

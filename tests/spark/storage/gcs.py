@@ -72,7 +72,7 @@ class Refusal(Exception):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one connection. ``store`` and ``token`` are set by ``serve``."""
+    """StageReader one connection. ``store`` and ``token`` are set by ``serve``."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = 1 << 16  # an answer is one packet, or the client waits for the second

@@ -2,7 +2,7 @@
 
 A key is in the sample if the last bits of its tag are 0. Whenever the sample is full, one more bit must be 0. So the
 sample is uniform over the distinct keys, however often each occurs, and has all keys if there are at most ``ROOM``.
-Source: Gibbons, "Distinct Sampling for Highly-Accurate Answers to Distinct Values Queries and Event Reports" (VLDB
+Source: Gibbons, "Distinct Sampling for Highly-Accurate StageReader to Distinct Values Queries and Event Reports" (VLDB
 2001).
 """
 
