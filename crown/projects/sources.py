@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ProjectError, needs
+from crown.ingest.tables.arrays import whole
 from crown.ingest.tables.columns import WEIGHT
+from crown.ingest.tables.values import converted
 from crown.projects.changes import Changed, Versions, changes_of_versions, compared, nothing, schema_of, with_weights
 from crown.projects.locations import CSV, JSON, PARQUET, VERSIONS, Location
 from crown.projects.specification import Stamp, stamp
@@ -154,11 +156,15 @@ class Folder:
     def _cast(self, column: pa.ChunkedArray, field: pa.Field, file: Path) -> pa.ChunkedArray:
         try:
             return column.cast(field.type)
-        except pa.ArrowException as error:
-            said = str(error).splitlines()[0]
+        except pa.ArrowException:
+            kind = next(one.type for one in self.table.columns if one.name == field.name)
+            bad: dict[int, str] = {}
+            found = converted(whole(column), field.name, kind, field.type, bad)
+            if not bad:
+                return pa.chunked_array([found])
+            row, why = min(bad.items())
             raise ProjectError(
-                f"source {self._name}: {file}: column {field.name} has values that are not {field.type} ({said}): "
-                "fix the file, or declare another type"
+                f"source {self._name}: {file}: row {row}: {why}: fix the file, or declare another type"
             ) from None
 
     def _columns(self) -> Table:

@@ -30,6 +30,7 @@ _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
 _TIME = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]{_CLOCK})?$"
 _INSTANT = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[ T]{_CLOCK}(Z|[+-][0-9]{{2}}(:?[0-9]{{2}})?)$"
+_NO_ZONE = r"^[0-9-]+([ T][0-9:.]*)?$"
 _TIMES = ((_DATE, "date"), (_TIME, "timestamp_ntz"), (_INSTANT, "timestamp"))
 _FEW = 100
 
@@ -38,7 +39,7 @@ def parsed(texts: Any, target: pa.DataType) -> Any:
     """Returns the values of texts, an array or a chunked one. Raises pa.ArrowInvalid if one is not a value of the type.
 
     Blanks around a number are ignored. A number is decimal and exact: neither `0x1F` nor an infinity for `1e400` is
-    accepted. O(n).
+    accepted. A time without a zone is read as UTC if the type is an instant. O(n).
     """
     if pa.types.is_string_view(texts.type):
         texts = texts.cast(pa.string())
@@ -46,12 +47,13 @@ def parsed(texts: Any, target: pa.DataType) -> Any:
         return _lengths(texts, target)
     if pa.types.is_integer(target) and pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py():
         raise pa.ArrowInvalid("a number in another base")
+    cast = _instants if pa.types.is_timestamp(target) and target.tz else _cast
     try:
-        out = texts.cast(target, safe=True)
+        out = cast(texts, target)
     except pa.ArrowInvalid:
         if pa.types.is_binary(target) or pa.types.is_string(target):
             raise
-        out = pc.utf8_trim_whitespace(texts).cast(target, safe=True)
+        out = cast(pc.utf8_trim_whitespace(texts), target)
     if pa.types.is_floating(target):
         infinite = pc.fill_null(pc.is_inf(out), False)
         if (
@@ -60,6 +62,19 @@ def parsed(texts: Any, target: pa.DataType) -> Any:
         ):
             raise pa.ArrowInvalid("a number beyond the range of doubles")
     return out
+
+
+def _cast(texts: Any, target: pa.DataType) -> Any:
+    return texts.cast(target, safe=True)
+
+
+def _instants(texts: Any, target: pa.DataType) -> Any:
+    plain = pc.fill_null(pc.match_substring_regex(texts, _NO_ZONE), False)
+    if not pc.any(plain).as_py():
+        return _cast(texts, target)
+    nothing = pa.scalar(None, texts.type)
+    wall = _cast(pc.if_else(plain, texts, nothing), pa.timestamp(target.unit)).cast(target)
+    return pc.coalesce(wall, _cast(pc.if_else(plain, nothing, texts), target))
 
 
 def _lengths(texts: Any, target: pa.DataType) -> Any:

@@ -54,6 +54,15 @@ def test_times_with_a_zone_and_missing_ones_are_taken_without_a_word() -> None:
     assert {row["at"] for row in view} == {AWARE, None}
 
 
+@pytest.mark.parametrize("text", ["2024-05-01 12:30:00", "2024-05-01T12:30", " 2024-05-01 12:30:00.000 "])
+def test_a_text_without_a_zone_is_read_as_utc_as_on_spark(text: str) -> None:
+    view = crown.view(EVERY, TIMES)
+    view.insert("r", [(1, text)])
+    view.insert("r", {"a": [2, 3, 4], "at": [text, "2024-05-01 14:30:00+02:00", None]})
+    found = sorted(view, key=lambda row: row["a"])
+    assert [row["at"] for row in found] == [dt.datetime(2024, 5, 1, 12, 30, tzinfo=dt.UTC)] * 3 + [None]
+
+
 def test_where_warnings_are_errors_the_batch_is_refused() -> None:
     view = crown.view(EVERY, TIMES)
     with warnings.catch_warnings():

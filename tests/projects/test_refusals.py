@@ -91,7 +91,11 @@ SPECIFICATIONS = [
         "shop STRING, city STRING, town STRING",
         "has no column town; name the columns in its first line",
     ),
-    ("city STRING", "city BIGINT", "column city has values that are not int64"),
+    (
+        "city STRING",
+        "city BIGINT",
+        r"row 0: column 'city': 'c\d+' does not fit int64: fix the file",
+    ),
     ("parquet:data/sales", "parquet:data/nothing", "data/nothing does not exist; name a folder of files"),
     ("parquet:data/sales", "parquet:data", "has a folder in it"),
     (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -239,3 +241,23 @@ def test_the_command_runs_a_project_and_says_what_it_did(tmp_path: Path, capsys:
         assert message in capsys.readouterr().err
     assert main(["run", "SELECT 1 AS x", "--source", "r"]) == 2
     assert "--source is for projects" in capsys.readouterr().err
+
+
+def test_csv_has_the_values_that_spark_reads(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "1.csv").write_text(
+        "i,s,c,x,b,d,t,w\n1,a b,1.50,1e3,true,2024-03-31,2024-03-31 01:30:00,2024-03-31 01:30:00\n"
+        "2,,,,,,2024-03-31T01:30:00+02:00,\n"
+    )
+    types = "i BIGINT, s STRING, c DECIMAL(10,2), x DOUBLE, b BOOLEAN, d DATE, t TIMESTAMP, w TIMESTAMP_NTZ"
+    (tmp_path / "spark-pipeline.yml").write_text(
+        "name: types\nstorage: storage\nlibraries:\n  - glob:\n      include: views.sql\n"
+        f'configuration:\n  crown.source.r: "csv:data?columns={types}"\n'
+    )
+    (tmp_path / "views.sql").write_text("CREATE MATERIALIZED VIEW v AS SELECT * FROM r")
+    with crown.database(tmp_path) as db:
+        db.run()
+        one, two = sorted((tuple(row.values()) for row in db["v"]), key=lambda row: row[0])
+    day = dt.datetime(2024, 3, 31, 1, 30)
+    assert one == (1, "a b", Decimal("1.50"), 1000.0, True, day.date(), day.replace(tzinfo=dt.UTC), day)
+    assert two == (2, *[None] * 5, dt.datetime(2024, 3, 30, 23, 30, tzinfo=dt.UTC), None)
