@@ -68,7 +68,10 @@ def broken_key_changes(
             if n > 0:
                 why, remedy = f"{n} rows would have it", "delete the old row in the same batch, or declare upserts"
             else:
-                why, remedy = "the batch deletes a row with it that is not there", "name the row as it was inserted"
+                why, remedy = (
+                    "the batch deletes a row with this key that does not exist",
+                    "delete the row with the values that were inserted",
+                )
             yield row, f"the key {key_text} is enforced, and {why}: all changes of this key are rejected; {remedy}"
 
 

@@ -76,12 +76,14 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
         cannot be made, and CrownError for arguments that do not go together.
         """
         if program.results is not None:
-            raise CrownError("a program with several named results is what crown.database maintains, not crown.view")
+            raise CrownError(
+                "crown.view maintains one result; use crown.database for a program with several named results"
+            )
         if threads > 1 and path is not None:
-            raise CrownError("path=... keeps the state of one thread in a file; leave threads at 1, or path out")
+            raise CrownError("path=... stores the state of a single thread; leave path or threads out")
         if threads > 1 and all(grid.cells == 1 for grid in grids_of(program, threads)):
             raise CrownError(
-                "threads=N cuts groups and joins, and this query has none that can be; leave threads at 1 for it"
+                "threads=N cuts groups and joins into cells, and this query has none that can be cut; leave threads out"
             )
         try:
             memory = ProgramMemory.create(parts_of_program(program, threads), memory_budget, seed, path)

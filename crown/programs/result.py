@@ -164,9 +164,12 @@ class StageReader:
         if not isinstance(last, Groups):
             raise ChangeError("get(key) reads the row of a group, and the result is not grouped; use contains(row)")
         keys = last.key_columns()
-        if keys is None or set(key) != {column.name for column in keys}:
-            keys_text = "whose keys are not all selected" if keys is None else f"by {', '.join(c.name for c in keys)}"
-            raise ChangeError(f"get(key) takes a value for every key; the result is grouped {keys_text}")
+        if keys is None:
+            raise ChangeError("get(key) needs all keys of the groups in the result; select them, or use contains(row)")
+        names = [column.name for column in keys]
+        if set(key) != set(names):
+            grouped = f"is grouped by {', '.join(names)}" if names else "has one row and no keys"
+            raise ChangeError(f"get(key) takes a value for every key; the result {grouped}")
         row = self._row(key, keys)
         return Zset.empty(len(last.columns)) if row is None else last.row_of(row)
 
@@ -217,8 +220,8 @@ class ResultReader:
         join = self._runtime.stages[0] if self._runtime.plan.only_join is not None else self._join
         if not isinstance(join, Join):
             raise CrownError(
-                "factorized=True gives a product per row, which only one join of distinct rows has (SELECT DISTINCT, "
-                "or a Datalog rule); leave factorized out"
+                "factorized=True needs one join of distinct rows (SELECT DISTINCT, or a Datalog rule); "
+                "leave factorized out"
             )
         return join.factorized
 
@@ -297,8 +300,8 @@ class ResultReader:
         self._runtime.ready()
         if self._window is None:
             raise CrownError(
-                "page() reads the rows of window functions by their place in the order, and the rows of this result "
-                "are not those of one window; results() reads all rows"
+                "page() reads rows by their position in a window, and this result is not that of a single window; "
+                "use results() to read all rows"
             )
         return self._plain.batches(_distinct(self._window.page(offset, limit, of)))
 

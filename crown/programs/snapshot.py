@@ -1,7 +1,7 @@
-"""Reads a snapshot of a program, which ``crown.stages.state.memory`` wrote.
+"""Loads a snapshot of a program, which ``crown.stages.state.memory`` has written.
 
-A file is opened whole or not at all: its checksums, its program, and that every part belongs to that program are
-checked before an engine sees any of it.
+A file is loaded completely or not at all: its checksums, its program, and whether every part belongs to that program
+are checked before an engine reads it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _Engine = TypeVar("_Engine")
 _Make = Callable[[Program, ProgramMemory, str, int, bool, Mapping[str, str] | None], _Engine]
 _FIELDS = {"program", "on_missing", "selecting", "threads", "grids", "dealt", "extra"}
 _DAMAGED = (CrownError, PlanError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What code raises that is handed a program, or a part of one, that nothing has made."""
+"""Errors that code may raise if it is given an invalid program."""
 
 
 def load(
@@ -52,11 +52,12 @@ def load(
     memory_budget: int | None = None,
     verify: bool = True,
 ) -> tuple[Engine, dict[str, Any]]:
-    """Returns the engine of one result that a snapshot holds and what was saved with it. O(state).
+    """Returns the engine of one result that a snapshot holds, and the extra data that was saved with it. O(state).
 
-    ``state_path``: keep the state in that file instead of anonymous memory; a file that is there is replaced once the
-    snapshot has been read and found whole. ``verify`` False: the file is mapped into memory, where the system can, and
-    not read: O(1), its checksum is not looked at, and no program may write to it from then on.
+    - ``state_path``: the file that holds the state, instead of anonymous memory. An existing file is replaced after the
+      snapshot has been read and checked.
+    - ``verify``: False to map the file into memory where the system can, instead of reading it. O(1). Its checksum is
+      not checked, and no program may write to it afterwards.
 
     Raises SnapshotError for a foreign or damaged file, and if ``state_path`` is the snapshot itself; MemoryBudgetError
     if the state is larger than the budget.
@@ -96,14 +97,14 @@ def _of_several(
 
 
 def saved_with(path: Path) -> dict[str, Any]:
-    """Returns what was saved with the engine that a snapshot holds, without reading its state. SnapshotError."""
+    """Returns the extra data of a snapshot, without reading its state. Raises SnapshotError."""
     with words_file.opened(path) as file:
         extra: dict[str, Any] = words_file.read_header(file, path, KIND, "crown", _FIELDS)["extra"]
     return extra
 
 
 def demand_whole(path: Path) -> None:
-    """Raises SnapshotError unless a snapshot is what was written, bit by bit. O(bytes)."""
+    """Raises SnapshotError unless the checksum of a snapshot is right. O(bytes)."""
     with words_file.opened(path) as file:
         words_file.verify(file, words_file.read_header(file, path, KIND, "crown", _FIELDS)["crc32"], path)
 
@@ -116,8 +117,7 @@ def _load(
     memory_budget: int | None,
     verify: bool,
 ) -> tuple[_Engine, dict[str, Any]]:
-    """Returns the engine that a snapshot holds, and what was saved with it. ``make``
-    makes it."""
+    """Returns the engine that a snapshot holds, and its extra data. ``make`` creates the engine."""
     path = path_of(given, "path")
     if state_path is not None and same_file(path, state_path):
         raise SnapshotError(f"state_path is the snapshot {path} itself, which it would overwrite; name another file")
@@ -131,15 +131,17 @@ def _load(
         cells, own_threads = (1, threads) if dealt is None else (threads, 1)
         _check_options(header, program, path)
         if threads > 1 and state_path is not None:
-            raise SnapshotError(f"{path} is of a view with {threads} threads, whose state is kept in memory alone")
+            raise SnapshotError(
+                f"{path} holds a view with {threads} threads, whose state must be in memory; leave state_path out"
+            )
         if len(words) != cells * parts_of_program(program, own_threads):
-            raise SnapshotError(f"{path} is damaged: it has {len(words)} parts, not those of its program")
+            raise SnapshotError(f"{path} is damaged: the number of its parts is not that of its program")
         if max(words) > limits_of(memory_budget, len(words))[1]:
             raise _too_large(sum(words), path)
         try:
             layout = layout_words(program, header["on_missing"], header["selecting"], several)
         except _DAMAGED as error:
-            raise SnapshotError(f"{path} is damaged: its program does not make sense") from error
+            raise SnapshotError(f"{path} is damaged: its program is invalid") from error
         with _memory(words, memory_budget, state_path) as memory:
             parts = [part[:n] for part, n in zip(memory.parts, words, strict=True)]
             if verify or memory.file is not None or not words_file.can_be_mapped():
@@ -167,7 +169,7 @@ def _program(given: Any, path: Path) -> Program:
                 table = plan.table(relation.name)
                 if any(table.column(name) is None for name in relation.columns):
                     raise PlanError(f"relation {table.name} lacks a column")
-            explain.text(plan)  # what a plan says of itself is in no fingerprint; what can be shown has the right types
+            explain.text(plan)  # no fingerprint covers these fields; a plan that can be shown has the right types
         if not isinstance(program.query, str):
             raise PlanError("its query is no text")
         for stage in program.stages:
@@ -179,7 +181,7 @@ def _program(given: Any, path: Path) -> Program:
     except PlanError as error:
         raise SnapshotError(f"{path} holds a program that this version cannot read: {error.message}") from error
     except _DAMAGED as error:
-        raise SnapshotError(f"{path} is damaged: its program does not make sense") from error
+        raise SnapshotError(f"{path} is damaged: its program is invalid") from error
 
 
 def _check_options(header: dict[str, Any], program: Program, path: Path) -> None:
@@ -191,16 +193,18 @@ def _check_options(header: dict[str, Any], program: Program, path: Path) -> None
         dealt = None if header["dealt"] is None else dealt_by(program, threads)
         grids = [grid.to_json() for grid in grids_of(program, threads if dealt is None else 1)]
     except _DAMAGED as error:
-        raise SnapshotError(f"{path} is damaged: its program does not make sense") from error
+        raise SnapshotError(f"{path} is damaged: its program is invalid") from error
     if header["grids"] != grids or header["dealt"] != dealt:
-        raise SnapshotError(f"{path} is cut into cells in another way than this release cuts it; start anew")
+        raise SnapshotError(
+            f"{path} was saved by a release that cuts its program into other cells; create the view again"
+        )
 
 
 @contextmanager
 def _memory(words: list[int], memory_budget: int | None, where: Path | None) -> Iterator[ProgramMemory]:
     """Yields memory for parts of which the first ``words`` will be filled.
 
-    It is in the file ``where``, if one is given, which is replaced only if the body succeeds.
+    It is in the file ``where``, if given. That file is replaced only if the body succeeds.
     """
     if where is None:
         yield ProgramMemory.create(len(words), memory_budget, sizes=words)
@@ -208,7 +212,7 @@ def _memory(words: list[int], memory_budget: int | None, where: Path | None) -> 
     if os.path.isdir(where):
         raise SnapshotError(f"cannot keep the state in {where}: this is a folder; name a file in it")
     if os.path.exists(where) and not os.path.isfile(where):
-        raise SnapshotError(f"cannot keep the state in {where}: this is no file, and would be replaced; name another")
+        raise SnapshotError(f"cannot keep the state in {where}: it exists and is not a file; name another path")
     temporary = where.with_name(f".{where.name}.{os.getpid()}.tmp")
     try:
         with suppress(FileNotFoundError):
@@ -226,7 +230,7 @@ def _memory(words: list[int], memory_budget: int | None, where: Path | None) -> 
 
 
 def _check_part(part: np.ndarray, words: int, layout: np.ndarray | None, path: Path) -> None:
-    """Raises SnapshotError unless a part is the whole of an arena of the program between two batches."""
+    """Raises SnapshotError unless a part is a complete arena of the program, saved between two batches."""
     if words < A.H_TABLES or not A.is_arena(part) or part[A.H_TOP] != words:
         raise SnapshotError(f"{path} is damaged: a part of it is not the state of a stage")
     if layout is not None and (part[A.H_PLAN0 : A.H_PLAN1 + 1] != layout).any():

@@ -130,7 +130,8 @@ class Part:
         deleted = "1 copy" if copies == 1 else f"{copies} copies"
         return MissingDeleteError(
             f"relation {relation!r}: the batch deletes {deleted} of {values}, more than there are; nothing was "
-            'applied. Name the row as it was inserted, or use on_missing="ignore" to count such deletes'
+            "applied. Delete the row with the values that were inserted, or use "
+            'on_missing="ignore" to count such deletes'
         )
 
 

@@ -78,7 +78,7 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
         (
             "SELECT a, COUNT(*) AS k FROM n GROUP BY a ORDER BY k LIMIT 3",
             "stage 0: one native call; "
-            "stage 1: steps: the stage is neither linear nor a join, groups or set operations",
+            "stage 1: steps: only joins, groups, set operations and linear stages have a native form",
         ),
     ],
 )

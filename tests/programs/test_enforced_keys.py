@@ -126,7 +126,7 @@ def test_what_is_refused_is_said_with_the_key_and_how_many_would_have_it() -> No
     gone = {"a": 1, "b": "x", "c": 1, "_weight": -1}
     assert view.apply({"t": [gone, {"a": 1, "b": "x", "c": 7, "_weight": 1}]}).num_rows == 2  # in any order
     trusted = crown.view("SELECT c FROM t", schema, on_missing="trust")
-    with pytest.raises(BadRowError, match="and the batch deletes a row with it that is not there"):
+    with pytest.raises(BadRowError, match="and the batch deletes a row with this key that does not exist"):
         trusted.apply({"t": [gone]})
 
 

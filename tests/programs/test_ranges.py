@@ -234,7 +234,7 @@ def test_rows_are_read_by_their_place_whatever_the_window_functions_are() -> Non
     view.update({"t": [("a", x, x % 3) for x in range(10)]})
     assert view.page(8, 5).to_pylist() == [{"at": 8, "d": 1, "m": 2}, {"at": 9, "d": 2, "m": 2}]
     assert view.get({"at": 4}) == {"at": 4, "d": 0, "m": 2}
-    with pytest.raises(CrownError, match=r"results\(\) reads all rows"):
+    with pytest.raises(CrownError, match=r"use results\(\) to read all rows"):
         crown.view(query, SMALL).page(0, 1)
 
 
@@ -265,5 +265,5 @@ def test_views_of_a_database_are_read_by_place() -> None:
     database.update({"t": [("a", x, x) for x in range(5)]})
     assert numbers.page(1, 2).to_pylist() == [{"x": 3, "n": 2}, {"x": 2, "n": 3}]
     assert numbers.get({"x": 0}) == {"x": 0, "n": 5}
-    with pytest.raises(CrownError, match="are not those of one window"):
+    with pytest.raises(CrownError, match="is not that of a single window"):
         sums.page(0, 1)

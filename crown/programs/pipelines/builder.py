@@ -142,7 +142,7 @@ class _Builder:
         elif isinstance(stage, Pointwise):
             self._add_pointwise(stage, number)
         else:
-            raise _NotNative("the stage is neither linear nor a join, groups or set operations")
+            raise _NotNative("only joins, groups, set operations and linear stages have a native form")
 
     def _add(self, operator: Operator) -> None:
         """Adds an operator. The operators that it reads must have been added."""
@@ -161,7 +161,7 @@ class _Builder:
     def _add_net(self, block: Block, width: int) -> Block:
         """Adds a net. Returns its output."""
         if block.wide:
-            raise _NotNative("the rows are netted, and a decimal of more than 18 digits is computed")
+            raise _NotNative("rows with a computed decimal of more than 18 digits are netted")
         output = self._blocks.add_derived(block)
         self._add(NetOperator(block, output, width))
         return output
@@ -174,7 +174,7 @@ class _Builder:
         feeds = self._add_feeds(stage)
         terms = [(events, term.weight) for (_, events), term in zip(feeds, stage.stage.terms, strict=True)]
         if not terms:
-            raise _NotNative("it has no rows")
+            raise _NotNative("the stage has no rows")
         block, factor = terms[0]
         adjacent = stage.netted and last  # the columns of the output must be adjacent
         if len(terms) > 1 or factor != 1 or adjacent:
@@ -207,14 +207,14 @@ class _Builder:
     def _add_union(self, terms: Sequence[tuple[Block, int]], stage: Linear | Pointwise) -> Block:
         """Adds a union of blocks, each with a factor of its weights. Returns its output."""
         if any(block.wide for block, _ in terms):
-            raise _NotNative("rows are added, and a decimal of more than 18 digits is computed")
+            raise _NotNative("rows with a computed decimal of more than 18 digits are added")
         output = self._blocks.add_root()
         self._add(UnionOperator(terms, output, forms_of_types([column.type for column in stage.columns])))
         return output
 
     def _add_join(self, stage: Join, number: int, last: bool) -> None:
         if last and self._excluded:
-            raise _NotNative("a stage before it takes steps")
+            raise _NotNative("an earlier stage takes steps")
         if not stage.plain:
             raise _NotNative("the join has a bag, or sums of doubles")
         inputs = [self._add_join_input(stage, relation) for relation in range(len(stage.stored))]
@@ -239,7 +239,7 @@ class _Builder:
         (core,), stored = stage.cores, stage.stored[number]
         compiled, source, aliases = core.state.compiled, stage.inputs[stored.input], stored.stored.aliases
         if stored.mask is not None:
-            raise _NotNative("occurrences of a relation in the join read other rows of a stage")
+            raise _NotNative("occurrences of a relation in the join read different rows")
         fed, block = _stored_feed(stored), self._block_of(source)
         feed = FeedOperator(block, self._blocks.add_derived(block, fed), fed)
         if feed.output.wide:
@@ -271,7 +271,7 @@ class _Builder:
         if native_form.fed is not None:
             events = self._add_feed(read, native_form.fed)
         if not events.wide.isdisjoint(native_form.keys.tolist()):
-            raise _NotNative("a key is computed that has more than 18 digits")
+            raise _NotNative("a computed key has more than 18 digits")
         output = self._blocks.add_root()
         operator = GroupsOperator(stage, number, native_form, read, events, output, self._memory_of(number))
         if operator.pauses and (not last or self._excluded or read.root >= len(self._sources)):
@@ -294,7 +294,7 @@ def _sources(runtime: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -
         if (why := Source.why_not_scanned(wire.columns)) is not None:
             raise _NotNative(f"table {table.name}: {why}")
         if not base.counts_alone(name):
-            raise _NotNative(f"table {table.name}: its rows have a key, a window or a retention time that is enforced")
+            raise _NotNative(f"table {table.name}: it has an enforced key, a window or a retention time")
         gate = base.gate(name) if base.lookup(name) is None else None
         block = blocks.by_source[name] = blocks.add_root()
         feed = None

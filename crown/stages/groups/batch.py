@@ -165,7 +165,7 @@ def wrong_count(weights: np.ndarray, counts: np.ndarray) -> tuple[int, str] | No
     low, high = extent(np.ascontiguousarray(counts))
     if low < 0:
         wrong = int(counts.argmin())
-        return wrong, f"{counts[wrong]} rows: the batch deletes what is not there"
+        return wrong, f"{counts[wrong]} rows: the batch deletes rows that do not exist"
     least, most = extent(weights) if len(weights) else (0, 0)
     if len(weights) * max(-least, most) + high <= kernels.MAX_ROWS:
         return None

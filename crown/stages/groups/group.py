@@ -154,7 +154,7 @@ class Groups(Stage):
         if isinstance(fed, str):
             return fed
         if fed is not None and not fed.wide.isdisjoint(entry.key_rows.tolist()):
-            return "a key is computed that has more than 18 digits"
+            return "a computed key has more than 18 digits"
         near, sums, scratch, outputs = self._near, entry.sums.recipe, self._scratch.size, None
         if near.plan[kernels.P_PAUSES] & kernels.PAUSE_SHOW:
             outputs = native_outputs(self.stage, near, self._rules, self._layout)

@@ -165,8 +165,8 @@ class Multisets:
             change.done = found if found >= 0 else -1 - found
             if found < 0:
                 raise ChangeError(
-                    f"a delete names a value of column {multiset.values.argument!r} that its group does not have; the "
-                    'stream is not what on_missing="trust" takes it for'
+                    f"a delete names a value of column {multiset.values.argument!r} that its group does not have; "
+                    'on_missing="trust" needs deletes of existing rows: use "ignore" or "raise"'
                 )
             return change.done == n
 

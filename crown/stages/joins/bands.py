@@ -109,7 +109,7 @@ class Bands(Stage):
             found = other.matches(columns[side.keys], bounds)
         own_words = side.products.addends(columns, weights)[found.request]
         if np.any(np.abs(own_words[:, 0].astype(np.float64)) * np.abs(found.words[:, 0].astype(np.float64)) >= _MOST):
-            raise ChangeError("a row of a join by a comparison would be there more than 2^62 times")
+            raise ChangeError("a row of a join by a comparison would occur more than 2^62 times")
         halves = (columns[:, found.request], found.columns)
         rows = np.empty((len(self._outputs), len(found.request)), np.int64)
         for i, (source, at) in enumerate(self._outputs):

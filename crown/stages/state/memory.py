@@ -148,7 +148,7 @@ class ProgramMemory:
         file = MappedFile.open(path, parts)
         first = file.words[: len(file.words) // parts]
         if len(file.words) % parts or len(first) < A.H_TABLES or not A.is_arena(first):
-            raise SnapshotError(f"{path} is not the state of a program of this version")
+            raise SnapshotError(f"{path} does not hold the state of a program of this version; name another file")
         return cls(np.split(file.words, parts), limits_of(None, parts)[0], [file] * parts)
 
     def shared(self, kept: Mapping[int, int], parts: int, memory_budget: int | None) -> ProgramMemory:
