@@ -21,7 +21,7 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
 demo: java $(VENV)/.demo  ## maintain 3-hop paths over a power-law graph with Spark, and check the result (under 3 min)
-	@$(BIN)/python -m spark_jobs.demo
+	@$(BIN)/python -m bench.demo
 
 test: java $(VENV)/.test  ## run all tests but the slow campaigns
 	@$(BIN)/python $(PYTEST)

@@ -76,7 +76,7 @@ class Database(
         return self._engine.plan
 
     def _followed(self) -> tuple[Audience, Pick[dict[str, pa.Table]], str | None]:
-        return self._audience, _if_rows, None
+        return self._audience, lambda deltas: deltas if any(delta.num_rows for delta in deltas.values()) else None, None
 
     # Views
     # ------------------------------------------------------------------------------------------------------------------
@@ -373,10 +373,6 @@ class DatabaseView(Readable, Subscribed[pa.Table]):
 
     def _repr_html_(self) -> str:
         return card.of_result(self, self.query, [f"view {self.name}"])
-
-
-def _if_rows(deltas: dict[str, pa.Table]) -> dict[str, pa.Table] | None:
-    return deltas if any(delta.num_rows for delta in deltas.values()) else None
 
 
 def _of_view(name: str, deltas: dict[str, pa.Table]) -> pa.Table | None:

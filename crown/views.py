@@ -81,7 +81,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         return self._engine.plan
 
     def _followed(self) -> tuple[Audience, Pick[pa.Table], str | None]:
-        return self._audience, _if_rows, None
+        return self._audience, lambda deltas: deltas if deltas.num_rows else None, None
 
     @property
     def query(self) -> str:
@@ -350,10 +350,6 @@ def view(
     if first:
         made.update(first)
     return made
-
-
-def _if_rows(deltas: pa.Table) -> pa.Table | None:
-    return deltas if deltas.num_rows else None
 
 
 def unread_of(declared: Any, program: Program) -> frozenset[str]:

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import crown
-from crown.commands.main import Parser, main
+from crown.commands.main import main
+from crown.commands.parser import Parser
 from ivm_triangle import Triangle
 
 QUERY = "Q(a,b,c) :- g(a,b), g(b,c)."

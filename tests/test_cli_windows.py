@@ -9,7 +9,7 @@ import pytest
 
 import crown
 from crown.commands.main import main
-from plans.commands.windows import add_windows, windows_of
+from plans.commands.declare import add_windows, windows_of
 from plans.errors import PlanError
 from spark_jobs.commands import submit
 from spark_jobs.errors import SparkJobError

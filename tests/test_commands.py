@@ -19,8 +19,7 @@ import pytest
 import crown
 from crown.commands import check, doctor, init, run
 from plans.commands import plan
-from plans.commands.declare import query_text, schema_of
-from plans.commands.guess import completed, declaration
+from plans.commands.declare import completed, declaration, query_text, schema_of
 from plans.errors import CrownError, PlanError
 from plans.schema import Schema
 

@@ -39,7 +39,6 @@ MODULES = (
     "plans.lowering.groups.numbers",
     "plans.lowering.ranks",
     "plans.lowering.comparisons.slices",
-    "plans.lowering.firsts",
     "plans.planner",
     "plans.queries.single",
     "plans.time.windows",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from crown.ingest.streams.generators import chung_lu, rmat
+from bench.cases.generators import chung_lu, rmat
 
 
 def test_the_same_seed_gives_the_same_edges_and_another_seed_others():

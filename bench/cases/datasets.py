@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
+from bench.cases.generators import chung_lu, rmat
 from crown.errors import CrownError
-from crown.ingest.streams.generators import chung_lu, rmat
 
 VARIABLE = "CROWN_BENCH_DATA"
 

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 
 from bench.cases.datasets import is_folder_of
+from bench.cases.generators import chung_lu
 from bench.cases.streams import Stream, timed
-from crown.ingest.streams.generators import chung_lu
 
 LIFE_MS = 180 * 24 * 3600 * 1000
 FILES = ("person_0_0.csv", "person_knows_person_0_0.csv", "comment_0_0.csv", "post_0_0.csv")

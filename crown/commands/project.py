@@ -9,6 +9,7 @@ from pathlib import Path
 from crown.commands.terminal import waiting
 from crown.errors import ProjectError
 from crown.projects.specification import is_project
+from plans.commands.declare import repeated
 
 _ALLOWED = {"query", "source", "json", "quiet"}
 """The arguments of ``crown run`` that a project takes."""
@@ -16,9 +17,7 @@ _ALLOWED = {"query", "source", "json", "quiet"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of a run of a project."""
-    parser.add_argument(
-        "--source", action="append", default=[], metavar="NAME", help="of a project: read this static source again"
-    )
+    repeated(parser, "--source", "NAME", "of a project: read this static source again")
 
 
 def is_named(args: argparse.Namespace) -> bool:

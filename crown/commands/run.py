@@ -27,9 +27,19 @@ from crown.ingest.streams.inputs import STANDARD_INPUT, batches, netted, piped, 
 from crown.store.display import rows_shown
 from crown.views import View
 from plans import Program, Schema, Table, program
-from plans.commands.declare import add_query_arguments, asking, names_of, query_text, rates_of, schema_of
-from plans.commands.guess import completed, declaration
-from plans.commands.windows import add_windows, windows_of
+from plans.commands.declare import (
+    add_query_arguments,
+    add_windows,
+    asking,
+    completed,
+    declaration,
+    names_of,
+    query_text,
+    rates_of,
+    repeated,
+    schema_of,
+    windows_of,
+)
 from plans.files.rows import RowsFile
 from plans.frontends.datalog.tokens import looks_like as are_rules
 from plans.frontends.motif.patterns import looks_like
@@ -47,12 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_query_arguments(parser)
     add = parser.add_argument
     project.add_arguments(parser)
-    add(
+    repeated(
+        parser,
         "--input",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="changes of a relation: a file, or a folder of files, of Parquet, Arrow, CSV, TSV, JSON lines or an "
+        "NAME=FILE",
+        "changes of a relation: a file, or a folder of files, of Parquet, Arrow, CSV, TSV, JSON lines or an "
         "edge list, possibly compressed (.gz, .zst, .bz2, .zip); or - for standard input (JSON lines or text, "
         "without end)",
     )

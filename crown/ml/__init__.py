@@ -2,8 +2,7 @@
 
 from crown.ml.coefficients import Coefficients, RankDeficientWarning
 from crown.ml.linear import Regression, load, regression
-from crown.ml.monomials import Monomials, monomials
-from crown.ml.query import program
+from crown.ml.monomials import Monomials, monomials, program
 
 __all__ = [
     "Coefficients",

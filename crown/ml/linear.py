@@ -16,8 +16,7 @@ from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.changes import CheckedBatch
 from crown.ml.coefficients import Coefficients, fit
-from crown.ml.monomials import monomials
-from crown.ml.query import ROWS, program, stage_of
+from crown.ml.monomials import ROWS, monomials, program, stage_of
 from crown.programs.program import ProgramEngine
 from crown.stages.groups.aggregates import NotFinite
 from crown.stages.groups.group import Groups

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from crown.ingest.tables.columns import WEIGHT
 from crown.store.arrow_buffers import integers, words
+from plans.schema import WEIGHT
 
 ROWS = 1 << 16
 """The maximum number of rows of a batch of repeated rows."""

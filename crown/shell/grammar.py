@@ -116,9 +116,12 @@ def statement(text: str) -> Statement:
     words = text.upper().split()
     if (words and words[0] in ("SELECT", "WITH", "(", "VALUES")) or text.startswith("("):
         return _select(text)
-    for begin, read in _READERS:
+    for begin, words_of, form, made in _STATEMENTS:
         if begin.match(text):
-            return read(text)
+            given = form.fullmatch(text.strip())
+            if given is None:
+                raise CrownError(f"{words_of} is not complete; write {FORMS[words_of]}")
+            return made(given)
     found = f"{' '.join(text.split()[:2])!r} is not a statement of this shell"
     begins = {form.split()[0] for form in FORMS}
     near = get_close_matches(words[0], begins, 1) if words and words[0] not in begins else []
@@ -135,25 +138,16 @@ def _form(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace("NAME", _NAME).replace(" ", r"\s+"), re.IGNORECASE | re.DOTALL)
 
 
-def _matched(form: re.Pattern[str], text: str, begin: str) -> re.Match[str]:
-    found = form.fullmatch(text.strip())
-    if found is None:
-        raise CrownError(f"{begin} is not complete; write {FORMS[begin]}")
-    return found
-
-
 def _plain(name: str) -> str:
     """Returns a name without its quotes."""
     return name[1:-1] if name[0] in '`"' else name
 
 
-_TABLE = _form(r"CREATE TABLE( IF NOT EXISTS)? (?P<name>NAME)\s*\((?P<columns>.*)\)")
 _KEY = _form(r"\s*PRIMARY KEY\s*\((?P<columns>[^()]*)\)\s*")
 _COLUMN = _form(r"\s*(?P<name>NAME) (?P<type>.+?)(?P<required> NOT NULL)?(?P<key> PRIMARY KEY)?(?: NOT NULL)?\s*")
 
 
-def _create_table(text: str) -> CreateTable:
-    found = _matched(_TABLE, text, "CREATE TABLE")
+def _create_table(found: re.Match[str]) -> CreateTable:
     columns: dict[str, str] = {}
     key: list[str] = []
     for part in split(found["columns"]):
@@ -173,27 +167,7 @@ def _create_table(text: str) -> CreateTable:
     return CreateTable(_plain(found["name"]), columns, tuple(key), found[1] is not None)
 
 
-_VIEW = _form(r"CREATE( OR REPLACE)?(?: MATERIALIZED)? VIEW( IF NOT EXISTS)? (?P<name>NAME) AS (?P<query>.+)")
-
-
-def _create_view(text: str) -> CreateView:
-    found = _matched(_VIEW, text, "CREATE MATERIALIZED VIEW")
-    return CreateView(_plain(found["name"]), found["query"], found[1] is not None, found[2] is not None)
-
-
-_DROP = _form(r"DROP (TABLE|(?:MATERIALIZED )?VIEW)( IF EXISTS)? (?P<name>NAME)")
-
-
-def _drop(text: str) -> Drop:
-    found = _matched(_DROP, text, "DROP")
-    return Drop(_plain(found["name"]), found[1].upper() == "TABLE", found[2] is not None)
-
-
-_INSERT = _form(r"INSERT INTO (?P<table>NAME)\s*(?:\((?P<columns>[^()]*)\))?\s*(?P<rows>(?:VALUES|SELECT|WITH)\b.+)")
-
-
-def _insert(text: str) -> Insert:
-    found = _matched(_INSERT, text, "INSERT")
+def _insert(found: re.Match[str]) -> Insert:
     columns = tuple(_plain(name.strip()) for name in (found["columns"] or "").split(",") if name.strip())
     rows = found["rows"]
     if rows[:6].upper() != "VALUES":
@@ -243,22 +217,6 @@ def _rows(text: str) -> Iterator[list[Value]]:
         mark(",")
 
 
-_DELETE = _form(r"DELETE FROM (?P<table>NAME)(?P<where>\s+WHERE\b.+)?")
-
-
-def _delete(text: str) -> Delete:
-    found = _matched(_DELETE, text, "DELETE")
-    return Delete(_plain(found["table"]), f"SELECT * FROM {found['table']}{found['where'] or ''}")
-
-
-_COPY = _form(r"COPY (?P<table>NAME) FROM '(?P<path>[^']+)'")
-
-
-def _copy(text: str) -> Copy:
-    found = _matched(_COPY, text, "COPY")
-    return Copy(_plain(found["table"]), found["path"])
-
-
 _WHOLE = _form(r"SELECT \* FROM (?P<name>NAME)(?: LIMIT (?P<limit>\d+))?")
 
 
@@ -269,28 +227,38 @@ def _select(text: str) -> Select:
     return Select(text, _plain(found["name"]), None if found["limit"] is None else int(found["limit"]))
 
 
-_EXPLAIN = _form(r"EXPLAIN (?P<query>.+)")
-
-
-def _explain(text: str) -> Explain:
-    return Explain(_matched(_EXPLAIN, text, "EXPLAIN")["query"])
-
-
-_SUBSCRIBE = _form(r"(UN)?SUBSCRIBE (?P<view>NAME)")
-
-
-def _subscribe(text: str) -> Subscribe:
-    found = _matched(_SUBSCRIBE, text, "SUBSCRIBE")
-    return Subscribe(_plain(found["view"]), found[1] is None)
-
-
-_READERS: tuple[tuple[re.Pattern[str], Callable[[str], Statement]], ...] = (
-    (_form(r"CREATE TABLE\b"), _create_table),
-    (_form(r"CREATE\b.*\bVIEW\b"), _create_view),
-    (_form(r"DROP\b"), _drop),
-    (_form(r"INSERT\b"), _insert),
-    (_form(r"DELETE\b"), _delete),
-    (_form(r"COPY\b"), _copy),
-    (_form(r"EXPLAIN\b"), _explain),
-    (_form(r"(UN)?SUBSCRIBE\b"), _subscribe),
-)
+_STATEMENTS: tuple[tuple[re.Pattern[str], str, re.Pattern[str], Callable[[re.Match[str]], Statement]], ...] = (
+    (
+        _form(r"CREATE TABLE\b"), "CREATE TABLE",
+        _form(r"CREATE TABLE( IF NOT EXISTS)? (?P<name>NAME)\s*\((?P<columns>.*)\)"), _create_table,
+    ),
+    (
+        _form(r"CREATE\b.*\bVIEW\b"), "CREATE MATERIALIZED VIEW",
+        _form(r"CREATE( OR REPLACE)?(?: MATERIALIZED)? VIEW( IF NOT EXISTS)? (?P<name>NAME) AS (?P<query>.+)"),
+        lambda found: CreateView(_plain(found["name"]), found["query"], found[1] is not None, found[2] is not None),
+    ),
+    (
+        _form(r"DROP\b"), "DROP", _form(r"DROP (TABLE|(?:MATERIALIZED )?VIEW)( IF EXISTS)? (?P<name>NAME)"),
+        lambda found: Drop(_plain(found["name"]), found[1].upper() == "TABLE", found[2] is not None),
+    ),
+    (
+        _form(r"INSERT\b"), "INSERT",
+        _form(
+            r"INSERT INTO (?P<table>NAME)\s*(?:\((?P<columns>[^()]*)\))?\s*(?P<rows>(?:VALUES|SELECT|WITH)\b.+)"
+        ), _insert,
+    ),
+    (
+        _form(r"DELETE\b"), "DELETE", _form(r"DELETE FROM (?P<table>NAME)(?P<where>\s+WHERE\b.+)?"),
+        lambda found: Delete(_plain(found["table"]), f"SELECT * FROM {found['table']}{found['where'] or ''}"),
+    ),
+    (
+        _form(r"COPY\b"), "COPY", _form(r"COPY (?P<table>NAME) FROM '(?P<path>[^']+)'"),
+        lambda found: Copy(_plain(found["table"]), found["path"]),
+    ),
+    (_form(r"EXPLAIN\b"), "EXPLAIN", _form(r"EXPLAIN (?P<query>.+)"), lambda found: Explain(found["query"])),
+    (
+        _form(r"(UN)?SUBSCRIBE\b"), "SUBSCRIBE", _form(r"(UN)?SUBSCRIBE (?P<view>NAME)"),
+        lambda found: Subscribe(_plain(found["view"]), found[1] is None),
+    ),
+)  # fmt: skip
+"""The statements: how the text begins, its name in ``FORMS``, its whole form, and what it becomes."""

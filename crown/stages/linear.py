@@ -66,10 +66,6 @@ class Linear(Stage):
         else:
             yield Zset.gathered(list(blocks), len(self.columns)).net()
 
-    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns the multiplicity of a row. O(rows of the sources)."""
-        return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan(sources))
-
     def mark_values(self) -> None:
         """Does nothing: the stage has no state."""
 

@@ -158,7 +158,9 @@ class Stage(Protocol):
         them."""
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns the multiplicity of a row (int64[columns], codes)."""
+        """Returns the multiplicity of a row (int64[columns], codes). As costly as ``scan``, unless it is
+        looked up."""
+        return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan(sources))
 
     def mark_values(self) -> None:
         """Marks every value in the dictionary that the stage references. O(state)."""

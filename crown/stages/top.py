@@ -96,7 +96,7 @@ class Top(InOrder, Stage):
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row. O(log n), or O(result) if the order has hidden columns."""
         if self.stage.hidden:
-            return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
+            return super().multiplicity(row)
         trees, key = self._trees, row.reshape(-1, 1)
         (rank,), (copies,) = trees.located(trees.find(key), key, len(trees.spec) // 4, EXACT)
         return max(0, min(int(rank + copies), self._end) - max(int(rank), self.stage.offset))

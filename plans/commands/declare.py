@@ -1,4 +1,4 @@
-"""Parses tables and rates of a command line.
+"""Parses tables, rates and windows of a command line, such as `--ttl clicks=at:1 hour`.
 
 A table: `R(a int64, b string key, c int64 not null, d decimal(9,2) rounded)`. A column that identifies a row is marked
 `key`; several columns marked `key` are one key together. The parenthesis is followed by `distinct` if all rows are
@@ -6,6 +6,11 @@ distinct, and then by `enforced` if the declaration must be checked. It is follo
 row with their key: `R(id int64 key, v string, at timestamp sequence) upserts`, where the column that orders the changes
 is marked `sequence`, optionally followed by `tombstones 7 days`. A JSON file that `Schema.of` accepts is a declaration,
 too.
+
+Undeclared relations of Datalog queries and motifs are inferred from the query. A Datalog atom has its columns by
+position, so their number is known. They are named as the variables of the atom if these are all different, and have the
+type int64 unless a schema says otherwise. The edges of a motif are `edges(src, dst)`, int64. The columns of SQL
+relations cannot be inferred.
 """
 
 from __future__ import annotations
@@ -14,15 +19,20 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from plans.errors import PlanError
+from plans.frontends.datalog.tokens import Tokens
+from plans.frontends.datalog.tokens import looks_like as are_rules
+from plans.frontends.motif import patterns
 from plans.nested import split
 from plans.schema import Column, Schema, Table, marked
-from plans.types import normal_type
+from plans.time.windows import LATE, Window, last_rows, sliding, ttl, tumbling
+from plans.types import normal_type, why_untyped
 
 _DECLARATION = re.compile(
     r"(?P<name>\w+)\s*\((?P<columns>.+)\)\s*(?P<mark>distinct|upserts)?\s*(?P<enforced>\benforced)?"
@@ -169,24 +179,22 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
         "query",
         help="SQL, Datalog, a motif, a plan as JSON, a file that contains one of these, or - for standard input",
     )
-    add(
+    repeated(
+        parser,
         "--schema",
-        action="append",
-        default=[],
-        metavar="'R(a int64, b string), ...'|FILE.json",
-        help="columns and types of relations. 'key' after a column, or 'distinct' after the parenthesis, declares that "
+        "'R(a int64, b string), ...'|FILE.json",
+        "columns and types of relations. 'key' after a column, or 'distinct' after the parenthesis, declares that "
         "rows are unique; a following 'enforced' checks this. 'upserts' after the parenthesis: a change replaces the "
         "row with its key, in the order of the column marked 'sequence'; 'tombstones 7 days' limits how long deleted "
         "keys are remembered. Without it, the columns of Datalog and motifs are int64",
     )
-    add(
-        "--rate",
-        action="append",
-        default=[],
-        metavar="NAME=NUMBER",
-        help="updates of a relation or alias; ratios count",
-    )
+    repeated(parser, "--rate", "NAME=NUMBER", "updates of a relation or alias; ratios count")
     add_dialect(parser)
+
+
+def repeated(parser: argparse.ArgumentParser, option: str, form: str, text: str) -> None:
+    """Adds an option that can be given several times."""
+    parser.add_argument(option, action="append", default=[], metavar=form, help=text)
 
 
 def add_dialect(parser: argparse.ArgumentParser) -> None:
@@ -206,3 +214,140 @@ def _json(path: str) -> Any:
         raise PlanError(f"cannot read the schema {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise PlanError(f"cannot read the schema {path}: {error}") from None
+
+
+_HOURS = "lengths such as '1 hour 30 minutes', or whole numbers if the column is one"
+
+
+def add_windows(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for windows."""
+    for name, form, text in (
+        ("--ttl", "NAME=COLUMN:LENGTH[:LATENESS]", f"keep rows for a length of event time; {_HOURS}"),
+        ("--tumbling", "NAME=COLUMN:SIZE[:LATENESS]", "keep rows until their window of event time ends"),
+        ("--sliding", "NAME=COLUMN:SIZE:SLIDE[:LATENESS]", "the same, with a window that begins at every SLIDE"),
+        ("--last-rows", "NAME=N[:COLUMN]", "keep the last N rows by order of arrival, or the N greatest by a column"),
+    ):
+        repeated(parser, name, form, text)
+    repeated(
+        parser, "--late", f"NAME={'|'.join(LATE)}", "what happens to rows that arrive late (drop: they are counted)"
+    )
+
+
+def windows_of(args: argparse.Namespace) -> dict[str, Window]:
+    """Returns the window of each relation in the options. Raises PlanError for invalid options."""
+    found: dict[str, Window] = {}
+    makers: dict[str, Callable[[str, list[str]], Window]] = {
+        "--ttl": lambda text, parts: _timed(ttl, "--ttl", text, parts, 2),
+        "--tumbling": lambda text, parts: _timed(tumbling, "--tumbling", text, parts, 2),
+        "--sliding": lambda text, parts: _timed(sliding, "--sliding", text, parts, 3),
+        "--last-rows": _last,
+    }
+    for option, make in makers.items():
+        for text in getattr(args, option[2:].replace("-", "_")):
+            name, window = _named(option, text)
+            if name.lower() in map(str.lower, found):
+                raise PlanError(f"{option} {text}: {name} already has a window", hint="give one per relation")
+            found[name] = make(text, [part.strip() for part in window.split(":")])
+    for text in args.late:
+        name, late = _named("--late", text)
+        of = next((known for known in found if known.lower() == name.lower()), None)
+        if of is None or found[of].counts:
+            raise PlanError(f"--late {text}: {name} has no window of event time", hint="give one, or leave --late out")
+        if late not in LATE:
+            raise PlanError(f"--late {text}: {late!r} is not supported", hint=f"use {' or '.join(LATE)}")
+        found[of] = replace(found[of], late=late)
+    return found
+
+
+def _named(option: str, text: str) -> tuple[str, str]:
+    name, equals, window = text.partition("=")
+    if not equals or not name.strip() or not window.strip():
+        raise PlanError(f"{option} {text!r} names no relation and window", hint=f"write {_FORMS[option]}")
+    return name.strip(), window.strip()
+
+
+_FORMS = {
+    "--ttl": "'clicks=at:1 hour'",
+    "--tumbling": "'clicks=at:10 minutes'",
+    "--sliding": "'clicks=at:1 hour:10 minutes'",
+    "--last-rows": "clicks=10000",
+    "--late": "clicks=raise",
+}
+
+
+def _timed(make: Callable[..., Window], option: str, text: str, parts: list[str], least: int) -> Window:
+    if not least <= len(parts) <= least + 1 or not all(parts):
+        raise PlanError(f"{option} {text!r} is not a window", hint=f"write {_FORMS[option]}")
+    column, *lengths = parts
+    values: list[Any] = [int(length) if _is_number(length) else length for length in lengths]
+    return make(column, *values[: least - 1], lateness=values[least - 1] if len(values) == least else 0)
+
+
+def _last(text: str, parts: list[str]) -> Window:
+    if len(parts) > 2 or not _is_number(parts[0]) or not all(parts):
+        raise PlanError(
+            f"--last-rows {text!r} is not a number of rows", hint="write clicks=10000, or clicks=10000:COLUMN"
+        )
+    return last_rows(int(parts[0]), by=parts[1] if len(parts) == 2 else None)
+
+
+def _is_number(text: str) -> bool:
+    """Returns True for an integer that may fit a column."""
+    return text.isdecimal() and len(text) < 20
+
+
+TYPE = "int64"
+
+
+def completed(query: str, schema: Schema) -> Schema:
+    """Returns the schema with the missing relations of a Datalog text or motif.
+
+    Raises PlanError if the text is not valid Datalog.
+    """
+    if are_rules(query):
+        return Schema((*schema.values(), *_of_rules(query, schema)))
+    if patterns.looks_like(query) and not len(schema):
+        return Schema((Table("edges", (Column("src", TYPE), Column("dst", TYPE))),))
+    return schema
+
+
+def _of_rules(query: str, schema: Schema) -> list[Table]:
+    words = Tokens(query)
+    found: dict[str, Table] = {}
+    head = True
+    while words.here.kind != "end":
+        if words.take(":-"):
+            head = False
+        elif words.take("."):
+            head = True
+        elif not head and words.is_atom(words.index) and words.here.text.lower() not in ("not", "and", "or"):
+            name, arguments = words.name("a relation").text, _arguments(words)
+            if name not in schema and name.lower() not in found:
+                found[name.lower()] = Table(name, tuple(Column(column, TYPE) for column in _columns(arguments)))
+        else:
+            words.index += 1
+    return list(found.values())
+
+
+def _arguments(words: Tokens) -> list[str]:
+    """Returns the text of each argument of the atom whose parenthesis is the current token."""
+    words.want("(")
+    found = []
+    while words.here.kind != "end" and not words.take(")"):
+        start = words.skip()
+        found.append(words.text[words.tokens[start].start : words.tokens[words.index - 1].end])
+        words.take(",", ".")
+    return found
+
+
+def _columns(arguments: list[str]) -> list[str]:
+    plain = all(argument.isidentifier() and argument.strip("_") for argument in arguments)
+    if plain and len({argument.lower() for argument in arguments}) == len(arguments):
+        return arguments
+    return [f"c{i}" for i in range(1, len(arguments) + 1)]
+
+
+def declaration(table: Table) -> str:
+    """Returns a table in the syntax of `--schema`, without the columns that have no type."""
+    typed = (column for column in table.columns if why_untyped(column.type) is None)
+    return f"{table.name}({', '.join(f'{column.name} {column.type}' for column in typed)})"

@@ -6,8 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from plans.commands.declare import add_query_arguments, asking, query_text, rates_of, schema_of
-from plans.commands.guess import completed
+from plans.commands.declare import add_query_arguments, asking, completed, query_text, rates_of, repeated, schema_of
 from plans.errors import PlanError
 from plans.files.rows import RowsFile
 from plans.planner import plan, program
@@ -35,12 +34,11 @@ def run(args: argparse.Namespace) -> int:
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """Adds the options that affect the choice of the tree."""
-    parser.add_argument(
+    repeated(
+        parser,
         "--sample",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="estimate the rates of a relation's aliases from a sample of its changes, a file in a format of crown run",
+        "NAME=FILE",
+        "estimate the rates of a relation's aliases from a sample of its changes, a file in a format of crown run",
     )
     parser.add_argument("--tree", help="use this tree instead of the best one, in the notation of EXPLAIN")
 

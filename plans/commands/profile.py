@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from plans.commands.declare import add_query_arguments, asking, query_text, schema_of
-from plans.commands.guess import completed
+from plans.commands.declare import add_query_arguments, asking, completed, query_text, schema_of
 from plans.errors import PlanError
 from plans.files.unpacked import Place, checked_text, contents
 from plans.files.values import parsed

@@ -154,10 +154,6 @@ def _lt(left: Any, right: Any, floating: bool) -> Any:
     return pc.or_(less, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right))) if floating else less
 
 
-def _ne(left: Any, right: Any, floating: bool) -> Any:
-    return pc.invert(_eq(left, right, floating))
-
-
 def _le(left: Any, right: Any, floating: bool) -> Any:
     return pc.invert(_lt(right, left, floating))
 
@@ -216,7 +212,7 @@ def _cast(expr: Expr, value: Any) -> Any:
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "eq": _comparison(_eq),
-    "ne": _comparison(_ne),
+    "ne": _comparison(lambda left, right, floating: pc.invert(_eq(left, right, floating))),
     "lt": _comparison(_lt),
     "le": _comparison(_le),
     "gt": _comparison(lambda left, right, floating: _lt(right, left, floating)),

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from plans.errors import PlanError
 from plans.expressions.coercion import check_ordered
-from plans.lowering.clock.conditions import timed
+from plans.lowering.clock import timed
 from plans.lowering.comparisons.bands import is_listed
 from plans.lowering.comparisons.bests import by_bests
 from plans.lowering.comparisons.slices import sliced
-from plans.lowering.firsts import first_values
 from plans.lowering.groups.copies import grouped_once
 from plans.lowering.groups.expansion import grouping
 from plans.lowering.groups.narrowing import is_sum, narrowed
@@ -22,7 +21,7 @@ from plans.lowering.joins.computed import has_computed_joins, with_columns_for_j
 from plans.lowering.joins.cores import counting, feed, joined, plan_of, selection
 from plans.lowering.joins.existence import without_distinct
 from plans.lowering.joins.outer import inner_joined
-from plans.lowering.ranks import ranked
+from plans.lowering.ranks import first_values, ranked
 from plans.lowering.stages import Stages
 from plans.payloads.sums import ONCE
 from plans.plan import passed

@@ -70,7 +70,7 @@ def text(
         lines += ["", f"stage {number}   {kind(stage)}{result_mark(program, number)}"]
         for line in (*lines_of(stage), *lines_by_arrow(stage, is_native), *of_stage(number, wires), *_costs(stage)):
             lines += _wrapped(line)
-        lines += _tree(stage)
+        lines += explain.tree(stage.plan) if isinstance(stage, JoinStage) else []
     return "\n".join(lines) + "\n"
 
 
@@ -268,10 +268,6 @@ def _wrapped(line: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _tree(stage: Stage) -> list[str]:
-    return explain.tree(stage.plan) if isinstance(stage, JoinStage) else []
 
 
 def _letter(index: int) -> str:

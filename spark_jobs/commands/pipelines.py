@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from crown.analysis.prometheus import written
 from crown.projects.specification import AUTO, FULL, POLICIES, is_project
+from plans.commands.declare import repeated
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder
 from spark_jobs.pipelines.definitions.dbt import manifest_of, project_of
@@ -24,38 +25,6 @@ from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.reports import Report, group_lines
 from spark_jobs.pipelines.vitals import lines, prometheus, status, vitals
 from spark_jobs.session import quietly, session_of_command
-
-
-class Reading:
-    """Reads a project, and starts Spark if it is needed for that."""
-
-    def __init__(self, session: Session, project: Project, refresh: str) -> None:
-        self._found: Pipeline | Exception | None = None
-        self._given = session, project, refresh
-        self._thread = Thread(target=self._read, name="crown-reading", daemon=True)
-        self._thread.start()
-
-    @property
-    def done(self) -> bool:
-        """Returns True when the project has been read, or reading it has failed."""
-        return not self._thread.is_alive()
-
-    def result(self) -> Pipeline:
-        """Returns the pipeline of the project, which is analyzed. Raises the error if reading the project has
-        failed."""
-        self._thread.join()
-        if not isinstance(self._found, Pipeline):
-            raise self._found or RuntimeError("the thread has ended")
-        return self._found
-
-    def _read(self) -> None:
-        try:
-            found = Pipeline.of(*self._given)
-            found.analyze()
-            self._found = found
-        except Exception as error:
-            self._found = error
-
 
 HELP = (
     "keep the materialized views of a project of Declarative Pipelines or dbt up to date: plan, run, refresh, watch, "
@@ -89,21 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--every", type=_seconds, default=10.0, metavar="SECONDS", help="watch: how long to wait between two runs (10)"
     )
-    parser.add_argument(
+    repeated(
+        parser,
         "--view",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="refresh: this view, and what it reads; drop: this view; full-refresh: only this view, and what reads "
+        "NAME",
+        "refresh: this view, and what it reads; drop: this view; full-refresh: only this view, and what reads "
         "it; can be repeated",
     )
-    parser.add_argument(
-        "--source",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="refresh: read this source, also if it is static; can be repeated",
-    )
+    repeated(parser, "--source", "NAME", "refresh: read this source, also if it is static; can be repeated")
     parser.add_argument(
         "--to", type=int, metavar="VERSION", help="restore: the version; status shows those that can be restored"
     )
@@ -248,3 +210,34 @@ def _show_report(report: Report, as_json: bool) -> None:
         print(json.dumps(vars(report)))
         return
     print("\n".join(report.lines()))
+
+
+class Reading:
+    """Reads a project, and starts Spark if it is needed for that."""
+
+    def __init__(self, session: Session, project: Project, refresh: str) -> None:
+        self._found: Pipeline | Exception | None = None
+        self._given = session, project, refresh
+        self._thread = Thread(target=self._read, name="crown-reading", daemon=True)
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Returns True when the project has been read, or reading it has failed."""
+        return not self._thread.is_alive()
+
+    def result(self) -> Pipeline:
+        """Returns the pipeline of the project, which is analyzed. Raises the error if reading the project has
+        failed."""
+        self._thread.join()
+        if not isinstance(self._found, Pipeline):
+            raise self._found or RuntimeError("the thread has ended")
+        return self._found
+
+    def _read(self) -> None:
+        try:
+            found = Pipeline.of(*self._given)
+            found.analyze()
+            self._found = found
+        except Exception as error:
+            self._found = error

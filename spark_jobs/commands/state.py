@@ -14,6 +14,7 @@ from typing import Any
 from crown.analysis.hot import HotKey
 from crown.errors import SnapshotError
 from crown.programs import snapshot
+from plans.commands.declare import repeated
 from spark_jobs.errors import CheckpointError
 from spark_jobs.job.progress import size
 from spark_jobs.log.meta import read_meta
@@ -47,12 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     change.add_argument(
         "--recell", type=int, metavar="N", help="cut the state of a stopped job into N cells; the old state is kept"
     )
-    parser.add_argument(
+    repeated(
+        parser,
         "--into",
-        action="append",
-        default=[],
-        metavar="TABLE",
-        help="--rollback-to: a table that the job writes, such as FOLDER, FOLDER?key=a,b or "
+        "TABLE",
+        "--rollback-to: a table that the job writes, such as FOLDER, FOLDER?key=a,b or "
         "postgresql://user@host/database?table=totals; the output of crown submit is known",
     )
 

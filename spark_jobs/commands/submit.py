@@ -9,8 +9,16 @@ from typing import Any, get_type_hints
 from crown.analysis.amplified import BEYOND
 from crown.changes import FORMATS, WEIGHTS
 from crown.options import ON_BAD_ROW, ON_MISSING, as_flags
-from plans.commands.declare import add_dialect, names_of, query_text, rates_of, schema_of
-from plans.commands.windows import add_windows, windows_of
+from plans.commands.declare import (
+    add_dialect,
+    add_windows,
+    names_of,
+    query_text,
+    rates_of,
+    repeated,
+    schema_of,
+    windows_of,
+)
 from plans.schema import Schema
 from spark_jobs.errors import SparkJobError
 from spark_jobs.feeds.topics import Topics
@@ -33,12 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("query", help="SQL, Datalog, a motif, a plan as JSON, or a file that holds one of these")
-    add(
+    repeated(
+        parser,
         "--input",
-        action="append",
-        default=[],
-        metavar="NAME=PATH[:OPTION=VALUE,...]",
-        help="changes of a relation: a folder or file of CSV, TSV, JSON lines or Parquet, perhaps packed (.gz, .zst, "
+        "NAME=PATH[:OPTION=VALUE,...]",
+        "changes of a relation: a folder or file of CSV, TSV, JSON lines or Parquet, perhaps packed (.gz, .zst, "
         ".bz2), or another single file that crown run reads, such as an edge list. Options: "
         "format=csv|json|parquet|edges, files=N per micro-batch, sep and header of CSV, and those of Spark's sources",
     )
@@ -47,26 +54,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SERVERS",
         help="brokers of topics with Debezium's envelopes, as host:port, separated by commas",
     )
-    add(
-        "--topic",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="topics to read; a topic has the changes of one table or of several",
-    )
-    add(
+    repeated(parser, "--topic", "NAME", "topics to read; a topic has the changes of one table or of several")
+    repeated(
+        parser,
         "--table",
-        action="append",
-        default=[],
-        metavar="RELATION=TABLE,...",
-        help="what a relation's tables are called in the topics (default: as the relation in --schema)",
+        "RELATION=TABLE,...",
+        "what a relation's tables are called in the topics (default: as the relation in --schema)",
     )
-    add(
+    repeated(
+        parser,
         "--kafka-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting of Spark's source for Kafka (default: startingOffsets=earliest, maxOffsetsPerTrigger of "
+        "KEY=VALUE",
+        "a setting of Spark's source for Kafka (default: startingOffsets=earliest, maxOffsetsPerTrigger of "
         "--batch-rows)",
     )
     add("--kafka-config", metavar="FILE", help="properties of Kafka's client, such as security.protocol and passwords")
@@ -94,12 +93,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--available-now", action="store_true", help="read the changes that exist now, then stop (default)"
     )
     when.add_argument("--trigger", metavar="INTERVAL", help="keep running, a micro-batch every '5 seconds'")
-    add(
+    repeated(
+        parser,
         "--schema",
-        action="append",
-        default=[],
-        metavar="'R(a int64, b string)'|FILE.json",
-        help="a relation's columns and types; a column that is unique may be marked 'key', the relation 'distinct'",
+        "'R(a int64, b string)'|FILE.json",
+        "a relation's columns and types; a column that is unique may be marked 'key', the relation 'distinct'",
     )
     add_dialect(parser)
     add(
@@ -130,9 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="cut the state into N cells (default: one per two cores, up to four, as far as that helps)",
     )
-    add(
-        "--rate", action="append", default=[], metavar="NAME=ROWS", help="rows per batch of a relation, for the planner"
-    )
+    repeated(parser, "--rate", "NAME=ROWS", "rows per batch of a relation, for the planner")
     add(
         "--on-bad-row",
         choices=ON_BAD_ROW,
@@ -152,7 +148,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cell-budget", metavar="SIZE", help="state that a cell may have ('8 GiB'); a batch that needs more is refused"
     )
     add("--cell-memory", metavar="SIZE", help="how much of it may be in memory ('2 GiB'); the rest is in --scratch")
-    add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting")
+    repeated(parser, "--conf", "KEY=VALUE", "a Spark setting")
     add("--scratch", metavar="DIR", help="local folder for live state (default: under the temporary directory)")
     add("--prometheus", metavar="FILE", help="write numbers for Prometheus to this file after every micro-batch")
     add(

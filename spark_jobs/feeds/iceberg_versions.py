@@ -8,7 +8,7 @@ is exact as long as both snapshots and their files exist; expiring snapshots del
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,35 @@ from crown.ingest.tables.columns import WEIGHT
 from plans import schema as relations
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
-from spark_jobs.storage import iceberg_catalogs
+from spark_jobs.storage.address import in_a_line
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+
+def opened(name: str) -> tuple[Catalog, str]:
+    """Returns the catalog of ``CATALOG.NAMESPACE.TABLE``, and the name of the table in it."""
+    from pyiceberg.catalog import load_catalog
+
+    catalog, _, table = name.partition(".")
+    return load_catalog(catalog), table
+
+
+@contextmanager
+def catalog_errors(to_error: Callable[[str, str], Exception]) -> Iterator[None]:
+    """Turns the errors of pyiceberg into the exception that ``to_error`` makes of the reason, and of the place where
+    catalogs are described.
+    """
+    import pyiceberg.exceptions as raised
+
+    ours = tuple(one for one in vars(raised).values() if isinstance(one, type) and issubclass(one, Exception))
+    try:
+        yield
+    except (*ours, ValueError, OverflowError, OSError, pa.ArrowException) as error:
+        reason = in_a_line(error)[:300].rstrip(". ")
+        where = "its catalog is described in .pyiceberg.yaml, or in the environment (PYICEBERG_CATALOG__...)"
+        raise to_error(reason, where) from None
+
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
@@ -95,7 +123,7 @@ class IcebergVersions:
         return {"versions": len(later), "seconds": max(time.time() - later[-1], 0.0) if later else 0.0}
 
     def _opened(self) -> Table:
-        catalog, name = iceberg_catalogs.opened(self._name)
+        catalog, name = opened(self._name)
         return catalog.load_table(name)
 
     @contextmanager
@@ -107,7 +135,7 @@ class IcebergVersions:
         def read_error(reason: str, where: str) -> SourceError:
             return SourceError(f"the Iceberg table {self._name} cannot be read ({reason}): fix that; {where}")
 
-        with iceberg_catalogs.catalog_errors(read_error):
+        with catalog_errors(read_error):
             yield
 
 

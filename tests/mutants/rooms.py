@@ -81,7 +81,6 @@ ROOMS = {
                 "plans/programs",
                 "plans/time",
                 "plans/lowering",
-                "plans/lowering/clock",
                 "plans/lowering/comparisons",
                 "plans/lowering/groups",
                 "plans/lowering/joins",

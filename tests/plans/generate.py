@@ -11,7 +11,7 @@ from pathlib import Path
 from plans import program
 from plans.program import program_of
 from plans.show import explain, programs
-from plans.show.mermaid import mermaid
+from plans.show.forms import mermaid
 from tests.plans import tpch
 from tests.plans.catalogue import CASES
 from tests.plans.lowering import program_queries

@@ -55,7 +55,7 @@ class Lawful:
     def batch(self, changes: dict[str, Any]) -> None:
         """Applies a batch to the base tables and, one after the other, to the stages."""
         runtime = self.runtime
-        nets: dict[str | int, Zset] = dict(runtime._unchanged)
+        nets: dict[str | int, Zset] = dict(runtime._empty_base_nets)
         nets |= runtime.base_tables.apply(runtime.prepare(changes))
         for name, net in nets.items():
             self._keep(name, net)

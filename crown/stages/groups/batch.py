@@ -13,8 +13,7 @@ from crown.results.columns import Fed, Frame
 from crown.stages.feeds import Reader
 from crown.stages.groups.addends import Addends
 from crown.stages.groups.far import Far
-from crown.stages.groups.form import Form
-from crown.stages.groups.outputs import Outputs
+from crown.stages.groups.form import Form, Outputs
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Placed
 from crown.stages.kernels.groups import batch as kernels

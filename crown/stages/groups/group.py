@@ -28,9 +28,8 @@ from crown.stages.groups.aggregates import OutOfRange, Rule, Totals, kept_in_ord
 from crown.stages.groups.batch import NO_FLAGS, NOTHING, Batch, Entry, Operator, Room, Started, wrong_count
 from crown.stages.groups.exported_sums import ImportedSums, exported_columns
 from crown.stages.groups.far import Far, FarParts
-from crown.stages.groups.form import Form
+from crown.stages.groups.form import Form, native_outputs
 from crown.stages.groups.multisets import Events, Multisets
-from crown.stages.groups.outputs import native_outputs
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout, Placed
 from crown.stages.kernels.groups import batch as kernels

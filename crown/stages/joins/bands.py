@@ -137,10 +137,6 @@ class Bands(Stage):
             found = self._pairs(0, bands)
             yield found if found.payload is not None else found.net()
 
-    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns the multiplicity of a row. Costs as much as ``scan``."""
-        return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
-
     # Maintenance
     # ------------------------------------------------------------------------------------------------------------------
 

@@ -363,7 +363,7 @@ class Over(InOrder, Stage):
         O(log n), plus the cost of the values of one row; O(result) if the stage orders by hidden columns.
         """
         if self.stage.hidden:
-            return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
+            return super().multiplicity(row)
         places = self.places(row[: self._width].reshape(-1, 1))
         found = self._rows_with_values(places[kernels.HANDLE], places[kernels.LOW], places[kernels.HIGH])
         return int((found == row[:, None]).all(axis=0).sum())

@@ -147,10 +147,6 @@ class Timed(Stage):
             for rows in self._between(0, low, high):
                 yield rows[self._is_valid(rows, time)]
 
-    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns the multiplicity of a row. Costs as much as ``scan``."""
-        return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
-
     # Maintenance
     # ------------------------------------------------------------------------------------------------------------------
 

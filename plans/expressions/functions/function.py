@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from plans.expressions.columns.arrays import on_arrays
+
 KINDS = {
     "string": "STRING", "int32": "INT", "int64": "BIGINT", "float64": "DOUBLE", "bool": "BOOLEAN", "date": "DATE",
     "binary": "BINARY", "timestamp": "TIMESTAMP", "timestamp_ntz": "TIMESTAMP_NTZ",
@@ -187,6 +189,16 @@ def _arguments(takes: str) -> dict[str, Any]:
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns an evaluator from a function that does not need the type of the result."""
     return lambda type_, *values: function(*values)
+
+
+def arrays(function: Callable[..., pa.Array]) -> Callable[..., Any]:
+    """Returns an evaluator whose arguments are all arrays."""
+    return lambda type_, *values: on_arrays(lambda *given: function(type_, *given), *values)
+
+
+def same_type(types: Sequence[str], values: Sequence[Any]) -> str:
+    """Returns the type of the first argument, which is that of the result."""
+    return types[0]
 
 
 def cast_to(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -80,10 +80,6 @@ def _united(left: Expr, right: Expr) -> Expr:
     return call("array_distinct", call("concat", _of_array("ARRAY_UNION", left), right))
 
 
-def _has_key(value: Expr, key: Expr) -> Expr:
-    return call("array_contains", call("map_keys", value), key)
-
-
 TABLE = (
     macro(
         "sequence", "any any [any]", _sequence,
@@ -97,6 +93,6 @@ TABLE = (
     macro("array_prepend", "any any", _prepended, note="NULL only if the array is NULL."),
     macro("array_union", "any any", _united),
     macro("array_sort", "any", lambda array: call("sorted_array", array), also=("list_sort",), note="NULLs last."),
-    macro("map_contains_key", "any any", _has_key),
+    macro("map_contains_key", "any any", lambda value, key: call("array_contains", call("map_keys", value), key)),
     macro("try_element_at", "any key", lambda value, at: call("element_at", value, at)),
 )  # fmt: skip

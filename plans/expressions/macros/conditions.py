@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from plans.expressions.build import NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS, numeric
-from plans.expressions.functions.function import Macro, macro
+from plans.expressions.functions.function import macro
 from plans.nested import is_nested, parts
 
 _CASTS = {
@@ -32,14 +34,6 @@ def _decoded(value: Expr, *pairs: Expr) -> Expr:
     return cast(found, "int64" if found.type in INTEGERS else "float64")  # Spark's missing default is a text
 
 
-def _nseq(left: Expr, right: Expr) -> Expr:
-    return call("nseq", left, right)
-
-
-def _cast(name: str, type_: str) -> Macro:
-    return macro(name, "any", lambda value: cast(value, type_), note="Like CAST.")
-
-
 _TYPES = {"null": "void", "bool": "boolean", "int32": "int", "int64": "bigint", "float64": "double"} | {
     "duration": "interval day to second", "months": "interval year to month",
 }  # fmt: skip
@@ -62,8 +56,8 @@ TABLE = (
     macro("nvl", "any any", lambda value, other: call("coalesce", value, other), also=("ifnull",)),
     macro("nvl2", "any any any", _nvl2, note="The second value if the first is not NULL, otherwise the third."),
     macro("decode", "any any any ...", _decoded, note="Values to search for, each with its result, and a default."),
-    macro("equal_null", "any any", _nseq, note="Like `<=>`."),
+    macro("equal_null", "any any", lambda left, right: call("nseq", left, right), note="Like `<=>`."),
     macro("isnull", "any", lambda value: call("isnull", value)),
     macro("isnotnull", "any", lambda value: call("not", call("isnull", value))),
-    *(_cast(name, type_) for name, type_ in _CASTS.items()),
+    *(macro(name, "any", partial(cast, type_=type_), note="Like CAST.") for name, type_ in _CASTS.items()),
 )

@@ -109,10 +109,6 @@ def _week_start(first: Expr, day: Expr) -> Expr:
     return call("date_sub", cast(day, "date"), cast(_after(day, _day(first)), "int32"))
 
 
-def _week_trunc(first: Expr, day: Expr) -> Expr:
-    return cast(_week_start(first, day), day.type)
-
-
 def _weeks(first: Expr, end: Expr, start: Expr) -> Expr:
     """Returns the number of weeks that begin between two days."""
     apart = call("datediff", _week_start(first, end), _week_start(first, start))
@@ -149,7 +145,7 @@ TABLE = (
           note="The week of the year; weeks begin at its first such day. BigQuery's and MySQL's WEEK begin on SUNDAY.",
           internal=True),
     macro("week_of_january", "calendar", _week_of_january, note="DATEPART(WEEK, day) of SQL Server.", internal=True),
-    macro("week_trunc", "=string calendar", _week_trunc,
+    macro("week_trunc", "=string calendar", lambda first, day: cast(_week_start(first, day), day.type),
           note="The day with which the week began: DATE_TRUNC(day, WEEK).", internal=True),
     macro("weeks_between", "=string calendar calendar", _weeks,
           note="How many weeks begin after the third argument, up to the second.", internal=True),

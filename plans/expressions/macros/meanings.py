@@ -13,10 +13,6 @@ from plans.expressions.macros.texts import formatted
 from plans.nested import MAP, element_of, is_nested, parts
 
 
-def _flatten(array: Expr) -> Expr:
-    return call("flatten", call("array_compact", array))
-
-
 def _bits(number: Expr) -> Expr:
     widths = {"int8": 0xFF, "int16": 0xFFFF, "int32": 0xFFFF_FFFF}
     if number.type not in widths:
@@ -219,7 +215,7 @@ def _full(pattern: str) -> Callable[[Expr], Expr]:
 
 
 TABLE = (
-    macro("list_flatten", "any", _flatten,
+    macro("list_flatten", "any", lambda array: call("flatten", call("array_compact", array)),
           note="DuckDB's FLATTEN: a NULL among the lists has no elements.", internal=True),
     macro("own_bit_count", "integer", _bits, note="DuckDB's BIT_COUNT: counts the bits of the type.", internal=True),
     macro("long_printf", "any [any] ...", _printed, note="DuckDB's PRINTF: whole numbers have 64 bits.", internal=True),

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from plans.expressions.build import NULL, Expr, call, cast, lit
-from plans.expressions.functions.function import Macro, macro
-
-
-def _operator(name: str, op: str) -> Macro:
-    return macro(name, "number number", lambda left, right: call(op, left, right), note="Like the operator.")
+from plans.expressions.functions.function import macro
 
 
 def positive_remainder(value: Expr, divisor: Expr) -> Expr:
@@ -35,13 +32,9 @@ _BITMAP = 32_768
 """The number of bits of a bitmap."""
 
 
-def _zero(value: Expr) -> Expr:
-    return cast(lit(0), value.type)
-
-
 TABLE = (
     *(
-        _operator(name, op)
+        macro(name, "number number", partial(call, op), note="Like the operator.")
         for name, op in (
             ("mod", "mod"),
             ("try_add", "add"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from plans.errors import PlanError
 from plans.expressions.build import FALSE, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS
@@ -9,10 +11,6 @@ from plans.expressions.functions.clock.spans import MICROS
 from plans.expressions.functions.function import Macro, macro
 from plans.expressions.macros.lists import sliced
 from plans.expressions.macros.times import decade, of_year, part_of
-
-
-def _same(name: str, takes: str, target: str) -> Macro:
-    return macro(name, takes, lambda *given: call(target, *given))
 
 
 def _extracted(value: Expr, key: Expr) -> Expr:
@@ -52,17 +50,9 @@ def _different(array: Expr) -> Expr:
     return call("array_distinct", call("array_compact", array))
 
 
-def _unique(array: Expr) -> Expr:
-    return call("size", _different(array))
-
-
 def _shared(array: Expr, others: Expr) -> Expr:
     found = call("array_compact", call("array_intersect", array, others))
     return call("coalesce", found, call("slice", array, lit(1), lit(0)))
-
-
-def _first_sign(text: Expr) -> Expr:
-    return call("case", call("eq", text, lit("")), lit(-1), call("ascii", text))
 
 
 def _year_week(value: Expr) -> Expr:
@@ -123,7 +113,7 @@ _LENGTHS = {
 TABLE = (
     *(macro(name, "any key", _extracted) for name in ("list_extract", "list_element", "array_extract")),
     macro("map_extract", "any key", _entries_at, note="DuckDB's ELEMENT_AT of a map: an array of the value."),
-    _same("map_extract_value", "any key", "element_at"),
+    macro("map_extract_value", "any key", partial(call, "element_at")),
     macro(
         "list_position", "any element", _position, also=("list_indexof", "array_indexof"),
         note="NULL if the element is not found, or is NULL.",
@@ -134,22 +124,24 @@ TABLE = (
           note="Whether the first array has all elements of the second, except NULL."),
     macro("list_distinct", "any", _different, note="Without NULLs."),
     macro("list_intersect", "any any", _shared, note="Without NULLs; a NULL array has no elements."),
-    macro("list_unique", "any", _unique, also=("array_unique",), note="The number of distinct elements without NULLs."),
-    _same("strlen", "string", "octet_length"),
-    _same("prefix", "string string", "startswith"),
-    _same("suffix", "string string", "endswith"),
-    macro("ord", "string", _first_sign, note="-1 for the empty text."),
-    _same("round_even", "number =int32", "bround"),
-    _same("roundbankers", "number =int32", "bround"),
-    _same("isoyear", "calendar", "yearofweek"),
-    _same("week", "calendar", "weekofyear"),
+    macro("list_unique", "any", lambda array: call("size", _different(array)), also=("array_unique",),
+          note="The number of distinct elements without NULLs."),
+    macro("strlen", "string", partial(call, "octet_length")),
+    macro("prefix", "string string", partial(call, "startswith")),
+    macro("suffix", "string string", partial(call, "endswith")),
+    macro("ord", "string", lambda text: call("case", call("eq", text, lit("")), lit(-1), call("ascii", text)),
+          note="-1 for the empty text."),
+    macro("round_even", "number =int32", partial(call, "bround")),
+    macro("roundbankers", "number =int32", partial(call, "bround")),
+    macro("isoyear", "calendar", partial(call, "yearofweek")),
+    macro("week", "calendar", partial(call, "weekofyear")),
     macro("epoch", "any", lambda value: part_of("epoch", value),
           note="Seconds since 1970, or the seconds of an INTERVAL, as a DOUBLE."),
     macro("epoch_ms", "any", _millis,
           note="Milliseconds since 1970; for a whole number of milliseconds, the timestamp."),
     macro("epoch_ns", "timestamp", lambda value: call("mul", call("unix_micros", value), lit(1_000)), null=_FAR),
-    _same("epoch_us", "timestamp", "unix_micros"),
-    _same("make_timestamp_ms", "int64", "timestamp_millis"),
+    macro("epoch_us", "timestamp", partial(call, "unix_micros")),
+    macro("make_timestamp_ms", "int64", partial(call, "timestamp_millis")),
     macro("isinf", "any", _infinite),
     macro("isfinite", "any", _finite),
     macro("century", "calendar", of_year(100)),

@@ -213,10 +213,6 @@ def _instant(text: str, zone: str) -> datetime.datetime:
     return local.astimezone(datetime.UTC)
 
 
-def _wall_clock(micros: str) -> datetime.datetime:
-    return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=int(micros))
-
-
 _LITERALS: Mapping[str, Callable[[str], Any]] = {
     "bool": lambda text: text == "true",
     "int32": int,
@@ -224,7 +220,7 @@ _LITERALS: Mapping[str, Callable[[str], Any]] = {
     "float64": float,
     "decimal": decimal.Decimal,
     "date": datetime.date.fromisoformat,
-    "timestamp_ntz": _wall_clock,
+    "timestamp_ntz": lambda micros: datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=int(micros)),
 }
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from crown.errors import needs
 from spark_jobs.errors import CheckpointError
-from spark_jobs.storage import iceberg_catalogs
+from spark_jobs.feeds import iceberg_versions
 from spark_jobs.tables.deltas.commits import follows
 from spark_jobs.tables.results.net import OP, Net, another_s, demand_columns, ranges, unfit
 from spark_jobs.tables.results.rewriting import rewritten
@@ -39,8 +39,8 @@ class IcebergResult:
 
     def newest(self, stream: str) -> int:
         """Returns the newest batch of a stream in the table; −1 if there is none."""
-        with iceberg_catalogs.catalog_errors(self._read_error):
-            known, name = iceberg_catalogs.opened(self._name)
+        with iceberg_versions.catalog_errors(self._read_error):
+            known, name = iceberg_versions.opened(self._name)
             if not known.table_exists(name):
                 return -1
             properties = known.load_table(name).properties
@@ -60,7 +60,7 @@ class IcebergResult:
                 f"again; {where}"
             )
 
-        with iceberg_catalogs.catalog_errors(write_error):
+        with iceberg_versions.catalog_errors(write_error):
             kept = net.rows.drop_columns([OP]) if net.keyed else net.rows
             table = self._opened(kept.schema)
             owner, newest = table.properties.get(_STREAM), int(table.properties.get(_BATCH, -1))
@@ -100,7 +100,7 @@ class IcebergResult:
                         update.append_data_file(file)
 
     def _opened(self, schema: pa.Schema) -> Table:
-        known, name = iceberg_catalogs.opened(self._name)
+        known, name = iceberg_versions.opened(self._name)
         known.create_namespace_if_not_exists(name.rpartition(".")[0])
         return known.create_table_if_not_exists(name, schema)
 

@@ -20,8 +20,7 @@ from plans.programs.reads import sources
 from plans.programs.stages import JoinStage
 from plans.programs.wiring import wiring
 from plans.show import explain, upkeep
-from plans.show.forms import FORMS
-from plans.show.mermaid import mermaid
+from plans.show.forms import FORMS, mermaid
 from plans.show.picture import flow
 from plans.show.picture.page import html
 from plans.show.programs import text

@@ -12,7 +12,7 @@ from plans import PlanError, Program, program
 from plans.commands import explain as command
 from plans.programs.reads import sources
 from plans.show import explain, programs
-from plans.show.mermaid import mermaid
+from plans.show.forms import mermaid
 from tests.marks import every
 from tests.plans.lowering.program_queries import QUERIES, TABLES, planned
 

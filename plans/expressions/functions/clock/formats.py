@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from plans.errors import PlanError
 from plans.expressions.columns import dates
 from plans.expressions.columns.arrays import array_of, on_arrays, words
-from plans.expressions.functions.function import function
+from plans.expressions.functions.function import arrays, function
 
 _LETTERS = {
     "G": 5, "y": 9, "M": 4, "L": 4, "d": 2, "D": 3, "E": 4, "F": 1, "Q": 4, "q": 4, "a": 1, "h": 2, "H": 2, "k": 2,
@@ -215,14 +215,11 @@ def checked(position: int, type_: str, read: bool = False) -> Callable[[Sequence
 
 
 def _name(part: str, names: Sequence[str]) -> Callable[..., Any]:
-    def evaluate(type_: pa.DataType, value: Any) -> Any:
-        def write(array: pa.Array) -> pa.Array:
-            number = dates.PART[part](dates.days_of(array)) - (part == "month")
-            return pc.if_else(pc.is_valid(array), _named(number, [name[:3] for name in names]), pa.scalar(None, type_))
+    def write(type_: pa.DataType, array: pa.Array) -> pa.Array:
+        number = dates.PART[part](dates.days_of(array)) - (part == "month")
+        return pc.if_else(pc.is_valid(array), _named(number, [name[:3] for name in names]), pa.scalar(None, type_))
 
-        return on_arrays(write, value)
-
-    return evaluate
+    return arrays(write)
 
 
 TABLE = (

@@ -127,10 +127,6 @@ def _clock(found: dict[str, str]) -> int | None:
     return (hour * 3_600 + minute * 60 + second) * dates.SECOND + micros
 
 
-def _moments(type_: pa.DataType, value: Any, pattern: Any) -> Any:
-    return on_words(by_distinct(read, pa.int64(), value, pattern), type_)
-
-
 def on_words(value: Any, type_: pa.DataType) -> Any:
     """Returns integers as moments."""
     return value.cast(type_) if isinstance(value, pa.Scalar) else value.view(type_)
@@ -146,7 +142,7 @@ TABLE = (
         "read_timestamp",
         "string =string",
         checked(1, "timestamp", True),
-        _moments,
+        lambda type_, value, pattern: on_words(by_distinct(read, pa.int64(), value, pattern), type_),
         hidden=True,
         sql=lambda a: f"TO_TIMESTAMP({a[0]}, {a[1]})",
     ),

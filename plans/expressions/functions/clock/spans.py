@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,20 +18,13 @@ from plans.expressions.columns import dates, intervals
 from plans.expressions.columns.arrays import array_of, on_arrays, words
 from plans.expressions.functions.clock.parsing import on_words
 from plans.expressions.functions.distinct import by_distinct
-from plans.expressions.functions.function import function
+from plans.expressions.functions.function import arrays, function, plain
 
 _ZERO = "TIMESTAMP_MICROS(0L)"
 
 
-def _same(type_: pa.DataType, value: Any) -> Any:
-    """Returns the representation of an interval, which is its number of units."""
-    return value
-
-
-def _part(name: str) -> Callable[..., Any]:
-    return lambda type_, value: intervals.part(name, type_, value)
-
-
+_UNITS_OF = plain(lambda value: value)
+"""Returns the representation of an interval, which is its number of units."""
 _TYPES = {"second": "decimal(8,6)", "epoch": "float64"}
 
 
@@ -117,19 +111,15 @@ def _months_between(type_: pa.DataType, end: Any, start: Any, rounded: Any = Non
     return pc.if_else(pc.is_valid(rounded), found, pa.scalar(None, type_))
 
 
-def _next_day(type_: pa.DataType, value: Any, day: Any) -> Any:
+def _next_day(type_: pa.DataType, array: pa.Array, names: pa.Array) -> pa.Array:
     """Returns the first date after a date that is a day of the week, or NULL if the name is not a day."""
-
-    def compute(array: pa.Array, names: pa.Array) -> pa.Array:
-        weekday = words(by_distinct(lambda text: _DAY_NAMES.get(text.strip().upper(), -1), pa.int32(), names), np.int32)
-        days = dates.days_of(array).astype(np.int32)
-        ahead = np.fmod((weekday - 4) % 7 - days, 7)  # Thursday is 0; days beyond the last wrap around, as in Spark
-        after = days + 1 + (ahead + 7) % 7
-        good = pc.and_(pa.array(weekday >= 0), pc.and_(pc.is_valid(array), pc.is_valid(names)))
-        found = array_of(after.astype(np.int32), type_, array)
-        return pc.if_else(good, found, pa.scalar(None, type_))
-
-    return on_arrays(compute, value, day)
+    weekday = words(by_distinct(lambda text: _DAY_NAMES.get(text.strip().upper(), -1), pa.int32(), names), np.int32)
+    days = dates.days_of(array).astype(np.int32)
+    ahead = np.fmod((weekday - 4) % 7 - days, 7)  # Thursday is 0; days beyond the last wrap around, as in Spark
+    after = days + 1 + (ahead + 7) % 7
+    good = pc.and_(pa.array(weekday >= 0), pc.and_(pc.is_valid(array), pc.is_valid(names)))
+    found = array_of(after.astype(np.int32), type_, array)
+    return pc.if_else(good, found, pa.scalar(None, type_))
 
 
 def _made(type_: pa.DataType, *values: Any) -> Any:
@@ -149,17 +139,17 @@ def _moment(year: int, month: int, day: int, hour: int, minute: int, second: dec
 def _scaled(unit: int) -> Callable[..., Any]:
     """Returns an evaluator of integer numbers of a unit as moments; NULL where a timestamp cannot hold them."""
 
-    def compute(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    def compute(type_: pa.DataType, array: pa.Array) -> pa.Array:
         counts = words(array, np.int64)
         fits = np.abs(counts) <= (2**63 - 1) // unit
         found = array_of(np.where(fits, counts, 0) * unit, type_, array)
         return found if fits.all() else pc.if_else(pa.array(fits), found, pa.scalar(None, type_))
 
-    return lambda type_, value: on_arrays(lambda array: compute(array, type_), value)
+    return arrays(compute)
 
 
 def _counted(unit: int) -> Callable[..., Any]:
-    return lambda type_, value: on_arrays(lambda a: array_of(words(a, np.int64) // unit, type_, a), value)
+    return arrays(lambda type_, array: array_of(words(array, np.int64) // unit, type_, array))
 
 
 def _of_seconds(value: decimal.Decimal | float) -> int | None:
@@ -204,7 +194,7 @@ TABLE = (
         "next_day",
         "date string",
         "date",
-        _next_day,
+        arrays(_next_day),
         null="a text that is not the name of a day",
         note="The first date after the argument that has this day of the week.",
     ),
@@ -223,30 +213,30 @@ TABLE = (
         for name, unit in list(_UNITS.items())[1:]
     ),
     *(function(f"unix_{name}", "timestamp", "int64", _counted(unit)) for name, unit in _UNITS.items()),
-    function("unix_date", "date", "int32", lambda type_, value: on_arrays(lambda array: array.view(type_), value)),
-    function(
-        "date_from_unix_date", "int32", "date", lambda type_, value: on_arrays(lambda array: array.view(type_), value)
-    ),
+    function("unix_date", "date", "int32", arrays(lambda type_, array: array.view(type_))),
+    function("date_from_unix_date", "int32", "date", arrays(lambda type_, array: array.view(type_))),
     *(
         function(
             f"{name}_of_interval",
             kind,
             _TYPES.get(name, "int32"),
-            _part(name),
+            partial(intervals.part, name),
             sql=lambda a, name=name: f"EXTRACT({name.upper()} FROM {a[0]})",
             hidden=True,
         )
         for name, (kind, _, _) in intervals.PARTS.items()
     ),
-    function("micros_of", "duration", "int64", _same, sql=lambda a: f"UNIX_MICROS({_ZERO} + {a[0]})", hidden=True),
+    function("micros_of", "duration", "int64", _UNITS_OF, sql=lambda a: f"UNIX_MICROS({_ZERO} + {a[0]})", hidden=True),
     function(
         "months_of",
         "months",
         "int32",
-        _same,
+        _UNITS_OF,
         sql=lambda a: f"12 * EXTRACT(YEAR FROM {a[0]}) + EXTRACT(MONTH FROM {a[0]})",
         hidden=True,
     ),
-    function("of_micros", "int64", "duration", _same, sql=lambda a: f"TIMESTAMP_MICROS({a[0]}) - {_ZERO}", hidden=True),
-    function("of_months", "int32", "months", _same, sql=lambda a: f"MAKE_YM_INTERVAL(0, {a[0]})", hidden=True),
+    function(
+        "of_micros", "int64", "duration", _UNITS_OF, sql=lambda a: f"TIMESTAMP_MICROS({a[0]}) - {_ZERO}", hidden=True
+    ),
+    function("of_months", "int32", "months", _UNITS_OF, sql=lambda a: f"MAKE_YM_INTERVAL(0, {a[0]})", hidden=True),
 )

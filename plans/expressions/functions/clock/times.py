@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from plans.errors import PlanError
 from plans.expressions.columns import dates, decimals
 from plans.expressions.columns.arrays import array_of, null, on_arrays, words
-from plans.expressions.functions.function import function
+from plans.expressions.functions.function import arrays, function, same_type
 
 _CLOCK = {"hour": (3_600 * dates.SECOND, 24), "minute": (60 * dates.SECOND, 60), "second": (dates.SECOND, 60)}
 _UNITS = {
@@ -36,23 +36,13 @@ def _part(name: str) -> Callable[..., Any]:
 
 def _clock(name: str) -> Callable[..., Any]:
     size, count = _CLOCK[name]
-
-    def evaluate(type_: pa.DataType, value: Any) -> Any:
-        return on_arrays(
-            lambda array: array_of((dates.clock_of(array) // size % count).astype(np.int32), type_, array), value
-        )
-
-    return evaluate
+    return arrays(lambda type_, array: array_of((dates.clock_of(array) // size % count).astype(np.int32), type_, array))
 
 
-def _seconds(type_: pa.DataType, value: Any) -> Any:
+def _seconds(type_: pa.DataType, array: pa.Array) -> pa.Array:
     """Returns the seconds of the minute, including their fraction."""
-
-    def compute(array: pa.Array) -> pa.Array:
-        micros = array_of(dates.clock_of(array) % (60 * dates.SECOND), pa.int64(), array)
-        return decimals.of_unscaled(micros, type_)
-
-    return on_arrays(compute, value)
+    micros = array_of(dates.clock_of(array) % (60 * dates.SECOND), pa.int64(), array)
+    return decimals.of_unscaled(micros, type_)
 
 
 def _floor_day(days: np.ndarray, unit: str) -> np.ndarray:
@@ -92,16 +82,13 @@ def _unit_type(position: int, name: str, units: Sequence[str], type_: str) -> Ca
 def _with_count(function: Callable[[pa.Array, np.ndarray, pa.Array], pa.Array]) -> Callable[..., Any]:
     """Returns an evaluator of a date or moment and a count; NULL where the count is NULL."""
 
-    def evaluate(type_: pa.DataType, value: Any, count: Any) -> Any:
-        def compute(array: pa.Array, counts: pa.Array) -> pa.Array:
-            kind = np.int32 if counts.type == pa.int32() else np.int64
-            valid = pc.and_(pc.is_valid(array), pc.is_valid(counts))
-            like = pc.if_else(valid, True, null(pa.bool_()))
-            return function(array, words(counts, kind).astype(np.int64), like)
+    def evaluate(type_: pa.DataType, array: pa.Array, counts: pa.Array) -> pa.Array:
+        kind = np.int32 if counts.type == pa.int32() else np.int64
+        valid = pc.and_(pc.is_valid(array), pc.is_valid(counts))
+        like = pc.if_else(valid, True, null(pa.bool_()))
+        return function(array, words(counts, kind).astype(np.int64), like)
 
-        return on_arrays(compute, value, count)
-
-    return evaluate
+    return arrays(evaluate)
 
 
 def _wrapped(days: np.ndarray, like: pa.Array) -> pa.Array:
@@ -140,40 +127,26 @@ def _window_start(type_: pa.DataType, value: Any, length: Any) -> Any:
     return on_arrays(compute, value)
 
 
-def _difference(type_: pa.DataType, end: Any, start: Any) -> Any:
-    def compute(later: pa.Array, earlier: pa.Array) -> pa.Array:
-        days = (dates.days_of(later) - dates.days_of(earlier)).astype(np.int32)
-        found = array_of(days, type_, later)
-        return pc.if_else(pc.is_valid(earlier), found, null(type_)) if earlier.null_count else found
-
-    return on_arrays(compute, end, start)
+def _difference(type_: pa.DataType, later: pa.Array, earlier: pa.Array) -> pa.Array:
+    days = (dates.days_of(later) - dates.days_of(earlier)).astype(np.int32)
+    found = array_of(days, type_, later)
+    return pc.if_else(pc.is_valid(earlier), found, null(type_)) if earlier.null_count else found
 
 
-def _last_day(type_: pa.DataType, value: Any) -> Any:
-    def compute(array: pa.Array) -> pa.Array:
-        return _wrapped(dates.first_day(dates.months_of(dates.days_of(array)) + 1) - 1, array)
-
-    return on_arrays(compute, value)
+def _last_day(type_: pa.DataType, array: pa.Array) -> pa.Array:
+    return _wrapped(dates.first_day(dates.months_of(dates.days_of(array)) + 1) - 1, array)
 
 
-def _made(type_: pa.DataType, *values: Any) -> Any:
+def _made(type_: pa.DataType, *parts: pa.Array) -> pa.Array:
     """Returns MAKE_DATE: NULL where the calendar has no such day."""
-
-    def make(*arrays: pa.Array) -> pa.Array:
-        year, month, day = (words(array, np.int32).astype(np.int64) for array in arrays)
-        months = (year - 1970) * 12 + month - 1
-        found = first = dates.first_day(months)
-        good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= dates.first_day(months + 1) - first)
-        for array in arrays:
-            good &= array.is_valid().to_numpy(zero_copy_only=False)
-        found = dates.of_days(np.where(good, first + day - 1, 0), arrays[0])
-        return pc.if_else(pa.array(good), found, null(type_))
-
-    return on_arrays(make, *values)
-
-
-def _same(types: Sequence[str], values: Sequence[Any]) -> str:
-    return types[0]
+    year, month, day = (words(part, np.int32).astype(np.int64) for part in parts)
+    months = (year - 1970) * 12 + month - 1
+    first = dates.first_day(months)
+    good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= dates.first_day(months + 1) - first)
+    for part in parts:
+        good &= part.is_valid().to_numpy(zero_copy_only=False)
+    found = dates.of_days(np.where(good, first + day - 1, 0), parts[0])
+    return pc.if_else(pa.array(good), found, null(type_))
 
 
 def _interval(unit: str) -> Callable[[Sequence[str]], str]:
@@ -197,7 +170,12 @@ TABLE = (
     ),
     *(function(name, "moment", "int32", _clock(name)) for name in _CLOCK),
     function(
-        "second_fraction", "moment", "decimal(8,6)", _seconds, sql=lambda a: f"EXTRACT(SECOND FROM {a[0]})", hidden=True
+        "second_fraction",
+        "moment",
+        "decimal(8,6)",
+        arrays(_seconds),
+        sql=lambda a: f"EXTRACT(SECOND FROM {a[0]})",
+        hidden=True,
     ),
     function("date_trunc", "unit timestamp", _unit_type(0, "DATE_TRUNC", (*_UNITS, *_SHORT), "timestamp"), _truncated),
     function("trunc", "date unit", _unit_type(1, "TRUNC", tuple(_UNITS), "date"), _date_truncated),
@@ -224,8 +202,10 @@ TABLE = (
         null="a date outside the calendar",
         note=_SHORTER,
     ),
-    function("plus_months", "moment int32", _same, _with_count(_months_later), sql=_interval("MONTH"), hidden=True),
-    function("plus_micros", "moment int64", _same, _with_count(_micros_later), sql=_interval("SECOND"), hidden=True),
+    function("plus_months", "moment int32", same_type, _with_count(_months_later), sql=_interval("MONTH"), hidden=True),
+    function(
+        "plus_micros", "moment int64", same_type, _with_count(_micros_later), sql=_interval("SECOND"), hidden=True
+    ),
     *(
         function(
             name, "calendar", "int32", _part(name), hidden=True, sql=lambda a, unit=unit: f"EXTRACT({unit} FROM {a[0]})"
@@ -235,7 +215,7 @@ TABLE = (
     function(
         "tumble_start",
         "moment =int64",
-        _same,
+        same_type,
         _window_start,
         hidden=True,
         sql=lambda a: f"TIMESTAMP_MICROS(UNIX_MICROS({a[0]}) - PMOD(UNIX_MICROS({a[0]}), {a[1]}))",
@@ -244,10 +224,10 @@ TABLE = (
         "datediff",
         "date date",
         "int32",
-        _difference,
+        arrays(_difference),
         also=("date_diff",),
         note="The number of days. The end is the first argument.",
     ),
-    function("last_day", "date", "date", _last_day),
-    function("make_date", "int32 int32 int32", "date", _made, null="a date that does not exist"),
+    function("last_day", "date", "date", arrays(_last_day)),
+    function("make_date", "int32 int32 int32", "date", arrays(_made), null="a date that does not exist"),
 )

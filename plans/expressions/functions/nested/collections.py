@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from plans.errors import PlanError
 from plans.expressions.columns.arrays import float_words, on_arrays, validity, words
 from plans.expressions.columns.packed import comparable, elements_of, listed, mapped
-from plans.expressions.functions.function import function
+from plans.expressions.functions.function import arrays, function
 from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, element_of, is_nested, parts, struct_of
 from plans.types import type_of_arrow
 
@@ -41,11 +41,6 @@ def rows_of(sizes: np.ndarray) -> np.ndarray:
 def where(valid: np.ndarray, value: pa.Array) -> pa.Array:
     """Returns values, with NULL where `valid` is False."""
     return value if valid.all() else pc.if_else(pa.array(valid), value, pa.scalar(None, value.type))
-
-
-def _arrays(evaluate: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns an evaluator that receives all arguments as arrays."""
-    return lambda type_, *values: on_arrays(lambda *arrays: evaluate(type_, *arrays), *values)
 
 
 # Construction and access
@@ -161,7 +156,7 @@ def _part_of_map(which: str) -> tuple[Callable[..., str], Callable[..., Any]]:
         made = pa.StructArray.from_arrays([keys, items], ["key", "value"])
         return listed(sizes, {"keys": keys, "values": items}.get(which, made), type_, validity(value))
 
-    return gives, _arrays(evaluate)
+    return gives, arrays(evaluate)
 
 
 # Contents of arrays
@@ -276,7 +271,7 @@ def _extreme(descending: bool) -> Callable[..., Any]:
         ordered = _in_order(value, descending, True)
         return ordered.take(pa.array(np.where(sizes > 0, np.cumsum(sizes) - sizes, 0), mask=sizes == 0))
 
-    return _arrays(evaluate)
+    return arrays(evaluate)
 
 
 def _plain_array(name: str, element: bool, structs: bool = False) -> Callable[..., str]:
@@ -298,11 +293,14 @@ def _is_ordered(type_: str) -> bool:
     return found is None or (found.kind == STRUCT and all(map(_is_ordered, found.types)))
 
 
-def _same_array(name: str) -> Callable[..., str]:
+def same_array(name: str) -> Callable[..., str]:
+    """Returns the type function of a function whose result is an array like its argument."""
     return lambda types, values: of_kind(ARRAY, types[0], name).named()
 
 
-def _whole(name: str, type_: str) -> Callable[..., str]:
+def whole(name: str, type_: str) -> Callable[..., str]:
+    """Returns the type function of a function of an array whose result has another type."""
+
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
         of_kind(ARRAY, types[0], name)
         return type_
@@ -372,50 +370,46 @@ def _outer(type_: pa.DataType, value: pa.Array) -> pa.Array:
     return listed(more, elements.take(pa.array(places, mask=missing)), type_, np.ones(len(sizes), bool))
 
 
-def _dotted(args: Sequence[str]) -> str:
-    return f"{args[0]}.{args[1][1:-1]}"
-
-
 _LAST = "The first index is 1; a negative index counts from the end. "
 TABLE = (
-    function("array", "[same] ...", lambda types, values: array_of(types[0]), _arrays(_array)),
-    function("named_struct", "any any ...", _named, _arrays(_struct), note="Also `STRUCT(a, b AS c)`."),
-    function("map", "any any ...", _map, _arrays(_mapped), null="a key that is NULL or occurs twice"),
-    function("get_field", "any =string", _field, _field_of, sql=_dotted, hidden=True),
+    function("array", "[same] ...", lambda types, values: array_of(types[0]), arrays(_array)),
+    function("named_struct", "any any ...", _named, arrays(_struct), note="Also `STRUCT(a, b AS c)`."),
+    function("map", "any any ...", _map, arrays(_mapped), null="a key that is NULL or occurs twice"),
+    function("get_field", "any =string", _field, _field_of, sql=lambda args: f"{args[0]}.{args[1][1:-1]}", hidden=True),
     function(
-        "element_at", "any key", _element, _arrays(_element_at), null="an element that does not exist",
+        "element_at", "any key", _element, arrays(_element_at), null="an element that does not exist",
         note=_LAST + "For a map, the second argument is a key. `a[i]` counts from 0, `m[k]` is the value of a key.",
     ),
     function(
         "get", "any int32", lambda types, values: of_kind(ARRAY, types[0], "GET").types[0],
-        _arrays(lambda type_, value, at: _picked(value, words(at, np.int32).astype(np.int64), validity(at))),
+        arrays(lambda type_, value, at: _picked(value, words(at, np.int32).astype(np.int64), validity(at))),
         null="an element that does not exist", note="The first index is 0.",
     ),
-    function("size", "any", _sized, _arrays(_size), also=("cardinality", "array_size")),
+    function("size", "any", _sized, arrays(_size), also=("cardinality", "array_size")),
     function("map_keys", "any", *_part_of_map("keys"), note="In the order of the keys, like all parts of a map."),
     function("map_values", "any", *_part_of_map("values")),
     function("map_entries", "any", *_part_of_map("entries")),
     function(
-        "array_contains", "any element", _whole("ARRAY_CONTAINS", "bool"), _arrays(_contains),
+        "array_contains", "any element", whole("ARRAY_CONTAINS", "bool"), arrays(_contains),
         note="NULL if the array has a NULL and not the value.",
     ),
-    function("array_position", "any element", _whole("ARRAY_POSITION", "int64"), _arrays(_position),
+    function("array_position", "any element", whole("ARRAY_POSITION", "int64"), arrays(_position),
              note="0 if the element is not found."),
-    function("array_remove", "any element", _same_array("ARRAY_REMOVE"), _arrays(_remove)),
-    function("array_compact", "any", _same_array("ARRAY_COMPACT"), _arrays(_compact)),
-    function("array_distinct", "any", _same_array("ARRAY_DISTINCT"), _arrays(_distinct)),
+    function("array_remove", "any element", same_array("ARRAY_REMOVE"), arrays(_remove)),
+    function("array_compact", "any", same_array("ARRAY_COMPACT"), arrays(_compact)),
+    function("array_distinct", "any", same_array("ARRAY_DISTINCT"), arrays(_distinct)),
     function("sort_array", "any [=bool]", _plain_array("SORT_ARRAY", False, True), lambda type_, value, *up: on_arrays(
         lambda array: _sort(type_, array, *up), value), note="NULLs are first, or last in descending order."),
     function(
         "sorted_array", "any", _plain_array("ARRAY_SORT", False), hidden=True, sql=lambda a: f"ARRAY_SORT({a[0]})",
-        evaluate=_arrays(lambda type_, value: listed(
+        evaluate=arrays(lambda type_, value: listed(
             elements_of(value)[0], _in_order(value, False, True), type_, validity(value))),
     ),
     function("array_min", "any", _plain_array("ARRAY_MIN", True), _extreme(False)),
     function("array_max", "any", _plain_array("ARRAY_MAX", True), _extreme(True)),
-    function("slice", "any int32 int32", _same_array("SLICE"), _arrays(_slice), null="a start of 0", note=_LAST),
-    function("flatten", "any", _flat, _arrays(_flatten)),
-    function("array_join", "any string [string]", _joined, _arrays(_join)),
-    function("with_places", "any", _with_places, _arrays(_placed), hidden=True),
-    function(OUTER, "any", _same_array("EXPLODE"), _arrays(_outer), hidden=True),
+    function("slice", "any int32 int32", same_array("SLICE"), arrays(_slice), null="a start of 0", note=_LAST),
+    function("flatten", "any", _flat, arrays(_flatten)),
+    function("array_join", "any string [string]", _joined, arrays(_join)),
+    function("with_places", "any", _with_places, arrays(_placed), hidden=True),
+    function(OUTER, "any", same_array("EXPLODE"), arrays(_outer), hidden=True),
 )  # fmt: skip

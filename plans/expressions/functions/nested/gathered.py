@@ -14,11 +14,11 @@ import pyarrow as pa
 from plans.errors import PlanError
 from plans.expressions.coercion import INTEGERS
 from plans.expressions.columns import dates
-from plans.expressions.columns.arrays import on_arrays, validity, words
+from plans.expressions.columns.arrays import validity, words
 from plans.expressions.columns.packed import elements_of, listed, mapped
 from plans.expressions.functions.distinct import each
-from plans.expressions.functions.function import function
-from plans.expressions.functions.nested.collections import codes, of_kind, rows_of, where
+from plans.expressions.functions.function import arrays, function
+from plans.expressions.functions.nested.collections import codes, of_kind, rows_of, same_array, where, whole
 from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, is_nested, parts, struct_of
 from plans.types import INTERVALS
 
@@ -26,11 +26,6 @@ MOMENTS = ("date", "timestamp", "timestamp_ntz")
 LONGEST = 100_000
 """The most elements that SEQUENCE, ARRAY_REPEAT and ARRAY_INSERT create in a row."""
 _AT_MOST = f"more than {LONGEST:,} elements"
-
-
-def _arrays(evaluate: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns an evaluator that receives all arguments as arrays."""
-    return lambda type_, *values: on_arrays(lambda *arrays: evaluate(type_, *arrays), *values)
 
 
 # Sets
@@ -63,7 +58,7 @@ def _chosen(common: bool) -> Callable[..., Any]:
         sizes = np.bincount(both.rows[keep], minlength=len(both.sizes))
         return listed(sizes, both.elements.filter(pa.array(keep)), type_, both.there)
 
-    return _arrays(evaluate)
+    return arrays(evaluate)
 
 
 def _overlap(type_: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
@@ -79,15 +74,6 @@ def _overlap(type_: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
     others[both.other_rows[~both.other_known]] = True
     doubt |= others & (both.sizes > 0)
     return where(both.there & (found | ~doubt), pa.array(found))
-
-
-def _same(name: str) -> Callable[..., str]:
-    return lambda types, values: of_kind(ARRAY, types[0], name).named()
-
-
-def _overlapping(types: Sequence[str], values: Sequence[Any]) -> str:
-    of_kind(ARRAY, types[0], "ARRAYS_OVERLAP")
-    return "bool"
 
 
 # Positions of elements
@@ -133,10 +119,10 @@ def _reversed(type_: pa.DataType, value: pa.Array) -> pa.Array:
 
 
 def _zipped(types: Sequence[str], values: Sequence[Any]) -> str:
-    names, arrays = [one for one in values[::2] if isinstance(one, str)], types[1::2]
-    if len(names) != len(arrays):
+    names, given = [one for one in values[::2] if isinstance(one, str)], types[1::2]
+    if len(names) != len(given):
         raise PlanError("ARRAYS_ZIP takes names and arrays, in turn")
-    made = struct_of(names, [of_kind(ARRAY, one, "ARRAYS_ZIP").types[0] for one in arrays])
+    made = struct_of(names, [of_kind(ARRAY, one, "ARRAYS_ZIP").types[0] for one in given])
     try:
         parts(made)
     except ValueError as error:
@@ -294,10 +280,6 @@ def _map_of_entries(type_: pa.DataType, value: pa.Array) -> pa.Array:
     return mapped(np.where(there, sizes, 0), keys.filter(inside), items.filter(inside), type_, there)
 
 
-def _joined(types: Sequence[str], values: Sequence[Any]) -> str:
-    return of_kind(MAP, types[0], "MAP_CONCAT").named()
-
-
 def _concat(type_: pa.DataType, *values: pa.Array) -> pa.Array:
     there = np.logical_and.reduce([validity(one) for one in values])
     given = [elements_of(one) for one in values]
@@ -324,41 +306,39 @@ def _str_to_map(text: str, pairs: str = ",", middle: str = ":") -> list[tuple[st
     return sorted(made.items(), key=lambda one: one[0].encode()) if len(made) == len(found) else None
 
 
-def _plain_element(types: Sequence[str], values: Sequence[Any]) -> str:
-    return of_kind(ARRAY, types[0], "LIST_MODE").types[0]
-
-
 _TWICE = "a key that is NULL or occurs twice"
 TABLE = (
-    function("array_intersect", "same same", _same("ARRAY_INTERSECT"), _chosen(True)),
-    function("array_except", "same same", _same("ARRAY_EXCEPT"), _chosen(False)),
+    function("array_intersect", "same same", same_array("ARRAY_INTERSECT"), _chosen(True)),
+    function("array_except", "same same", same_array("ARRAY_EXCEPT"), _chosen(False)),
     function(
-        "arrays_overlap", "same same", _overlapping, _arrays(_overlap),
+        "arrays_overlap", "same same", whole("ARRAYS_OVERLAP", "bool"), arrays(_overlap),
         note="NULL if there is no common element, and an array has a NULL.",
     ),
-    function("array_repeat", "any int32", _repeated, _arrays(_repeat), null=_AT_MOST),
+    function("array_repeat", "any int32", _repeated, arrays(_repeat), null=_AT_MOST),
     function(
-        "array_insert", "any int32 element", _same("ARRAY_INSERT"), _arrays(_insert), null=f"place 0; {_AT_MOST}",
+        "array_insert", "any int32 element", same_array("ARRAY_INSERT"), arrays(_insert), null=f"place 0; {_AT_MOST}",
         note="Positions count from 1; negative positions count from the end. An array that is too short is filled "
              "with NULLs.",
     ),
-    function("value_of_most", "any", _plain_element, _arrays(_commonest), hidden=True),
-    function("counts_of_values", "any", _counts_type, _arrays(_counts), hidden=True),
+    function("value_of_most", "any", lambda types, values: of_kind(ARRAY, types[0], "LIST_MODE").types[0],
+             arrays(_commonest), hidden=True),
+    function("counts_of_values", "any", _counts_type, arrays(_counts), hidden=True),
     function(
-        "array_reverse", "any", _same("REVERSE"), _arrays(_reversed), also=("list_reverse",),
+        "array_reverse", "any", same_array("REVERSE"), arrays(_reversed), also=("list_reverse",),
         sql=lambda a: f"REVERSE({a[0]})", note="Also REVERSE.",
     ),
     function(
-        "arrays_zip", "any any ...", _zipped, _arrays(_zip), hidden=True,
+        "arrays_zip", "any any ...", _zipped, arrays(_zip), hidden=True,
         sql=lambda a: f"ARRAYS_ZIP({', '.join(a[1::2])})",
     ),
     function(
-        "sequence_by", "any any any", _between, _arrays(_steps), hidden=True,
+        "sequence_by", "any any any", _between, arrays(_steps), hidden=True,
         sql=lambda a: f"SEQUENCE({', '.join(a)})",
     ),
-    function("map_from_arrays", "any any", _of_arrays, _arrays(_map_of_arrays), null=_TWICE),
-    function("map_from_entries", "any", _of_entries, _arrays(_map_of_entries), null=_TWICE),
-    function("map_concat", "same ...", _joined, _arrays(_concat), null=_TWICE),
+    function("map_from_arrays", "any any", _of_arrays, arrays(_map_of_arrays), null=_TWICE),
+    function("map_from_entries", "any", _of_entries, arrays(_map_of_entries), null=_TWICE),
+    function("map_concat", "same ...", lambda types, values: of_kind(MAP, types[0], "MAP_CONCAT").named(),
+             arrays(_concat), null=_TWICE),
     function(
         "str_to_map", "string [=string] [=string]", _marks, each(_str_to_map), null="a key that occurs twice",
         note="The separators between entries, and between a key and its value: by default `,` and `:`.",

@@ -27,6 +27,7 @@ from plans.expressions.columns.packed import elements_of, listed
 from plans.expressions.functions.clock import formats
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.functions.function import function
+from plans.expressions.functions.nested.collections import where
 from plans.expressions.functions.nested.jsonpath import quoted
 from plans.expressions.literals import EXACT
 from plans.nested import ARRAY, MAP, STRUCT, is_nested, parts
@@ -92,10 +93,6 @@ def _schema(types: Sequence[str], values: Sequence[Any]) -> str:
     type_ = normal_type(text if whole else f"struct<{text}>")
     _check_keys(type_, "FROM_JSON", ("string",), "make them STRING, and cast them with TRANSFORM_KEYS")
     return type_
-
-
-def _from_json(type_: pa.DataType, value: Any, schema: pa.Scalar) -> Any:
-    return by_distinct(partial(_parsed, type_=type_of_arrow(type_)), type_, value)
 
 
 def _parsed(text: str, type_: str) -> Any:
@@ -239,17 +236,17 @@ def _texts(value: pa.Array, style: Style) -> pa.Array:
             for field, one in zip(value.type, fields, strict=True)
         ]
         made = pc.ascii_rtrim(pc.binary_join_element_wise(*fields, ""), ",")  # no value ends in a comma
-        return _where(there, between("{", made, "}"))
+        return where(there, between("{", made, "}"))
     if kinds.is_map(value.type):
         sizes, entries = elements_of(value)
         keys, items = entries.flatten()
         pairs = pc.binary_join_element_wise(
             _quoted(pc.cast(keys, pa.string())), pc.fill_null(_texts(items, style), "null"), ":"
         )
-        return _where(there, between("{", _joined(sizes, pairs), "}"))
+        return where(there, between("{", _joined(sizes, pairs), "}"))
     if kinds.is_nested(value.type):
         sizes, elements = elements_of(value)
-        return _where(there, between("[", _joined(sizes, pc.fill_null(_texts(elements, style), "null")), "]"))
+        return where(there, between("[", _joined(sizes, pc.fill_null(_texts(elements, style), "null")), "]"))
     if kinds.is_integer(value.type) or kinds.is_boolean(value.type):
         return pc.cast(value, pa.string())
     if kinds.is_binary(value.type):
@@ -293,17 +290,13 @@ def _joined(sizes: np.ndarray, texts: pa.Array) -> pa.Array:
     return pc.binary_join(lists, ",")
 
 
-def _where(valid: np.ndarray, texts: pa.Array) -> pa.Array:
-    return texts if valid.all() else pc.if_else(pa.array(valid), texts, pa.scalar(None, texts.type))
-
-
 _STRICT = "Text that is not strict JSON (with single quotes, for example) is NULL, or a struct of NULLs."
 TABLE = (
     function(
         "from_json",
         "string =string",
         _schema,
-        _from_json,
+        lambda type_, value, schema: by_distinct(partial(_parsed, type_=type_of_arrow(type_)), type_, value),
         note="The second argument is a type, or columns: `'a INT, b ARRAY<STRING>'`. A value that does not fit is "
         f"NULL, as in Spark's mode PERMISSIVE: a field of a struct, or a whole map or array. {_STRICT}",
     ),

@@ -17,7 +17,7 @@ from plans.expressions.coercion import INTEGERS
 from plans.expressions.columns import intervals
 from plans.expressions.columns.arrays import on_arrays, validity
 from plans.expressions.columns.packed import BY_KEY, elements_of, listed, mapped, places_of
-from plans.expressions.functions.function import KINDS, HigherOrder, place
+from plans.expressions.functions.function import KINDS, HigherOrder, place, same_type
 from plans.expressions.functions.nested.collections import kept, of_kind, rows_of, where
 from plans.nested import ARRAY, MAP, Parts, array_of
 
@@ -196,18 +196,6 @@ def _entry(name: str) -> Callable[[Sequence[str]], Sequence[str]]:
     return lambda types: of_kind(MAP, types[0], name).types
 
 
-def _both(types: Sequence[str]) -> Sequence[str]:
-    return [of_kind(ARRAY, type_, "ZIP_WITH").types[0] for type_ in types]
-
-
-def _state(types: Sequence[str]) -> Sequence[str]:
-    return types[1], of_kind(ARRAY, types[0], "REDUCE").types[0]
-
-
-def _twice(types: Sequence[str]) -> Sequence[str]:
-    return of_kind(ARRAY, types[0], "ARRAY_SORT").types * 2
-
-
 def _sorted(types: Sequence[str], values: Sequence[Any]) -> str:
     if types[1] not in INTEGERS:
         raise PlanError(f"the function of ARRAY_SORT returns a whole number, not {types[1]}")
@@ -250,10 +238,6 @@ def _zipped(types: Sequence[str], values: Sequence[Any]) -> str:
     return Parts(MAP, (_three(types[:2])[0], types[2])).named()
 
 
-def _same(types: Sequence[str], values: Sequence[Any]) -> str:
-    return types[0]
-
-
 TABLE = (
     HigherOrder(
         name="transform", takes=("any",), names=("x", "i"), least=1, parameters=_element("TRANSFORM", "int32"),
@@ -263,7 +247,7 @@ TABLE = (
     ),
     HigherOrder(
         name="filter", takes=("any",), names=("x", "i"), least=1, parameters=_element("FILTER", "int32"),
-        gives=_same, evaluate=_arrays(_filter), condition=True, also=("list_filter", "array_filter"),
+        gives=same_type, evaluate=_arrays(_filter), condition=True, also=("list_filter", "array_filter"),
         note="In `(x, i) -> ...`, `i` is the position of the element, counted from 0; under the names of DuckDB from "
              "1.",
     ),
@@ -276,20 +260,23 @@ TABLE = (
         evaluate=_quantified(False), condition=True, also=("all_match",),
     ),
     HigherOrder(
-        name="reduce", takes=("any", "any"), names=("x", "y"), least=2, parameters=_state, gives=_reduced,
+        name="reduce", takes=("any", "any"), names=("x", "y"), least=2,
+        parameters=lambda types: (types[1], of_kind(ARRAY, types[0], "REDUCE").types[0]), gives=_reduced,
         evaluate=_arrays(_reduce), also=("aggregate", "list_reduce", "array_reduce"),
         note="The start is the second argument. LIST_REDUCE is DuckDB's: in `LIST_REDUCE(a, (sum, x) -> sum + x)`, "
              "the start is the first element, or the third argument. A function of the result may follow: `REDUCE(a, "
              "0, (sum, x) -> sum + x, sum -> sum * 2)`.",
     ),
     HigherOrder(
-        name="array_sort", takes=("any",), names=("x", "y"), least=2, parameters=_twice, gives=_sorted,
+        name="array_sort", takes=("any",), names=("x", "y"), least=2,
+        parameters=lambda types: of_kind(ARRAY, types[0], "ARRAY_SORT").types * 2, gives=_sorted,
         evaluate=_arrays(_sort), null="a comparison that is NULL",
         note="The function returns a number below 0, 0 or above 0 if its first argument is before, equal to or after "
              "the second.",
     ),
     HigherOrder(
-        name="zip_with", takes=("any", "any"), names=("x", "y"), least=2, parameters=_both, gives=_array,
+        name="zip_with", takes=("any", "any"), names=("x", "y"), least=2,
+        parameters=lambda types: [of_kind(ARRAY, one, "ZIP_WITH").types[0] for one in types], gives=_array,
         evaluate=_arrays(_zip), note="The shorter array is filled with NULLs.",
     ),
     HigherOrder(
@@ -305,7 +292,7 @@ TABLE = (
         evaluate=_arrays(_map_zip), note="For all keys of both maps; the value in a map without the key is NULL.",
     ),
     HigherOrder(
-        name="map_filter", takes=("any",), names=("k", "v"), least=2, parameters=_entry("MAP_FILTER"), gives=_same,
+        name="map_filter", takes=("any",), names=("k", "v"), least=2, parameters=_entry("MAP_FILTER"), gives=same_type,
         evaluate=_arrays(_map_filter), condition=True,
     ),
 )  # fmt: skip

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from plans.errors import PlanError
-from plans.expressions.columns.arrays import float_words, on_arrays, validity, words
+from plans.expressions.columns.arrays import float_words, validity, words
 from plans.expressions.functions.distinct import by_distinct, each
-from plans.expressions.functions.function import function
+from plans.expressions.functions.function import arrays, function
 from plans.nested import is_nested
 from plans.types import ONE_WORD_DIGITS
 
@@ -240,7 +240,7 @@ def _hash(kind: type[_Murmur] | type[_XX]) -> Callable[..., Any]:
                 state = np.where(validity(value), _hashed(kind, value, state), state)
         return pa.array(state.view(kind.result), type_)
 
-    return lambda type_, *values: on_arrays(lambda *arrays: compute(type_, *arrays), *values)
+    return arrays(compute)
 
 
 def _hashed(kind: type[_Murmur] | type[_XX], value: pa.Array, seed: np.ndarray) -> np.ndarray:

@@ -17,10 +17,6 @@ from plans.expressions.functions.function import function
 _SIZES = {0: hashlib.sha256, 224: hashlib.sha224, 256: hashlib.sha256, 384: hashlib.sha384, 512: hashlib.sha512}
 
 
-def _sha2(data: bytes, size: int) -> str | None:
-    return _SIZES[size](data).hexdigest() if size in _SIZES else None
-
-
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ALL = 2**64 - 1
 _CHARSETS = {
@@ -217,7 +213,7 @@ TABLE = (
         "sha2",
         "binary int32",
         "string",
-        each(_sha2),
+        each(lambda data, size: _SIZES[size](data).hexdigest() if size in _SIZES else None),
         note="The second argument is 224, 256, 384 or 512 bits; 0 is 256.",
     ),
     function("crc32", "binary", "int64", each(zlib.crc32)),

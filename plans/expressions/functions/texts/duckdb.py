@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 
@@ -69,12 +68,8 @@ def _valid(text: str) -> bool:
     return True
 
 
-def _text(type_: pa.DataType, value: Any) -> Any:
-    return by_distinct(repr, type_, value)
-
-
 TABLE = (
-    function("short_text", "float64", "string", _text, hidden=True),
+    function("short_text", "float64", "string", lambda type_, value: by_distinct(repr, type_, value), hidden=True),
     function(
         "plain_json", "any", any_value, writer(Style(True, _moments, _numbers)),
         note="TO_JSON of DuckDB: timestamps have no T, doubles are written as in JavaScript, DECIMALs as doubles.",

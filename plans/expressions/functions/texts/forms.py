@@ -114,10 +114,6 @@ _NONE = "''"
 """Represents no character."""
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "\\'") + "'"
-
-
 def _of_base32(text: str) -> bytes | None:
     try:
         return base64.b32decode(text)
@@ -157,7 +153,7 @@ TABLE = (
         "masked", "string [=string] [=string] [=string] [=string]", _signs, _masked, hidden=True,
         sql=lambda a: f"MASK({', '.join(one if one != _NONE else 'NULL' for one in a)})",
     ),
-    function("quote", "string", "string", each(_quoted)),
+    function("quote", "string", "string", each(lambda text: "'" + text.replace("'", "\\'") + "'")),
     function("to_base32", "binary", "string", each(lambda data: base64.b32encode(data).decode())),
     function("from_base32", "string", "binary", each(_of_base32), null="text that is not in base 32"),
     function("json_array_length", "string", "int32", each(_length), also=("jsonb_array_length",),

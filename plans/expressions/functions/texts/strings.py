@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 
 from plans.errors import PlanError
 from plans.expressions.columns import characters
-from plans.expressions.columns.arrays import on_arrays
 from plans.expressions.columns.characters import readable
 from plans.expressions.functions.distinct import by_distinct, each
-from plans.expressions.functions.function import cast_to, function, plain
+from plans.expressions.functions.function import arrays, cast_to, function, plain
 
 LONGEST = 10_000
 """The most characters that REPEAT, LPAD and RPAD may add to each row."""
@@ -29,10 +28,6 @@ _AT_MOST = f"At most {LONGEST:,} characters."
 _TRIMS = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}
 
 
-def _length(value: Any) -> Any:
-    return pc.binary_length(value) if pa.types.is_binary(value.type) else characters.length(value)
-
-
 def _trimmed(name: str) -> Callable[..., Any]:
     def trim(type_: pa.DataType, value: Any, characters: Any = None) -> Any:
         wanted = " " if characters is None else characters.as_py()
@@ -41,7 +36,7 @@ def _trimmed(name: str) -> Callable[..., Any]:
     return trim
 
 
-def _sliced(value: str, start: int, count: int = 2**31 - 1) -> str:
+def sliced(value: str, start: int, count: int = 2**31 - 1) -> str:
     """Returns SUBSTRING: positions count from 1, and 0 is 1. A negative start counts from the end, and may lie before
     the beginning."""
     first = start - 1 if start > 0 else len(value) + start if start < 0 else 0
@@ -53,7 +48,7 @@ def _substring(type_: pa.DataType, value: Any, start: Any, count: Any = None) ->
     constants = isinstance(start, pa.Scalar) and (count is None or isinstance(count, pa.Scalar))
     if constants and start.is_valid and start.as_py() > 0 and (count is None or (count.as_py() or -1) >= 0):
         return characters.substring(value, start.as_py(), None if count is None else count.as_py())
-    return by_distinct(_sliced, type_, value, start, *([] if count is None else [count]))
+    return by_distinct(sliced, type_, value, start, *([] if count is None else [count]))
 
 
 def _left(type_: pa.DataType, value: Any, count: Any) -> Any:
@@ -112,12 +107,12 @@ def _padding(left: bool) -> Callable[..., str]:
     return padded
 
 
-def _limited(name: str, position: int) -> Callable[[Sequence[str], Sequence[Any]], str]:
+def _limited(name: str) -> Callable[[Sequence[str], Sequence[Any]], str]:
     """Returns the type function of a string whose length is limited by a constant."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
-        if values[position] is not None and values[position] > LONGEST:
-            raise PlanError(f"{name} makes at most {LONGEST} characters of each row, not {values[position]}")
+        if values[1] is not None and values[1] > LONGEST:
+            raise PlanError(f"{name} makes at most {LONGEST} characters of each row, not {values[1]}")
         return "string"
 
     return gives
@@ -130,13 +125,10 @@ def _translated(text: str, old: str, new: str) -> str:
     return text.translate(table)
 
 
-def _joined(type_: pa.DataType, separator: Any, *values: Any) -> Any:
-    def join(delimiter: pa.Array, *texts: pa.Array) -> pa.Array:
-        known = reduce(pc.or_, map(pc.is_valid, texts), pa.repeat(False, len(delimiter)))
-        first = pc.if_else(known, texts[0] if texts else pa.scalar(None, type_), "")  # Arrow drops rows with only NULLs
-        return pc.binary_join_element_wise(first, *texts[1:], delimiter, null_handling="skip")
-
-    return on_arrays(join, separator, *values)
+def _joined(type_: pa.DataType, delimiter: pa.Array, *texts: pa.Array) -> pa.Array:
+    known = reduce(pc.or_, map(pc.is_valid, texts), pa.repeat(False, len(delimiter)))
+    first = pc.if_else(known, texts[0] if texts else pa.scalar(None, type_), "")  # Arrow drops rows with only NULLs
+    return pc.binary_join_element_wise(first, *texts[1:], delimiter, null_handling="skip")
 
 
 def _trim_text(name: str) -> Callable[[Sequence[str]], str]:
@@ -151,7 +143,7 @@ TABLE = (
         "length",
         "bytes",
         "int32",
-        cast_to(_length),
+        cast_to(lambda value: pc.binary_length(value) if pa.types.is_binary(value.type) else characters.length(value)),
         also=_LENGTHS,
         note="The characters of text, or the bytes of BINARY.",
     ),
@@ -163,7 +155,7 @@ TABLE = (
         plain(lambda *args: pc.binary_join_element_wise(*args, pa.scalar(""))),
         note="Also `||`. NULL if an argument is NULL.",
     ),
-    function("concat_ws", "string [string] ...", "string", _joined, note="NULLs are skipped."),
+    function("concat_ws", "string [string] ...", "string", arrays(_joined), note="NULLs are skipped."),
     function(
         "substring",
         "string int32 [int32]",
@@ -188,9 +180,9 @@ TABLE = (
         note="Positions count from 1; 0 means not found. Also `POSITION(x IN y)`.",
     ),
     function("reverse", "string", "string", plain(lambda value: pc.utf8_reverse(readable(value)))),
-    function("repeat", "string =int32", _limited("REPEAT", 1), each(lambda text, n: text * max(n, 0)), note=_AT_MOST),
-    function("lpad", "string =int32 [string]", _limited("LPAD", 1), each(_padding(True)), note=_AT_MOST),
-    function("rpad", "string =int32 [string]", _limited("RPAD", 1), each(_padding(False)), note=_AT_MOST),
+    function("repeat", "string =int32", _limited("REPEAT"), each(lambda text, n: text * max(n, 0)), note=_AT_MOST),
+    function("lpad", "string =int32 [string]", _limited("LPAD"), each(_padding(True)), note=_AT_MOST),
+    function("rpad", "string =int32 [string]", _limited("RPAD"), each(_padding(False)), note=_AT_MOST),
     function(
         "split_part",
         "string string int32",

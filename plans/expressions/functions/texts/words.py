@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from plans.expressions.functions.distinct import each
 from plans.expressions.functions.function import function
+from plans.expressions.functions.texts.strings import sliced
 
 _SOUNDS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230127022455012623010202", strict=True)) | {"H": "7", "W": "7"}
-_LONGEST = 10_000
 
 
 def _soundex(text: str) -> str:
@@ -69,13 +69,7 @@ _WORD = re.compile(r"[^\W_]+")
 def _overlaid(text: str, new: str, start: int, count: int = -1) -> str:
     """Returns OVERLAY: replaces `count` characters from `start` by `new`; if `count` < 0, as many as `new` has."""
     behind = start + (len(new) if count < 0 else count)
-    return _sliced(text, 1, start - 1) + new + _sliced(text, behind)
-
-
-def _sliced(text: str, start: int, count: int = 2**31 - 1) -> str:
-    first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
-    until = min(first + count, 2**31 - 1)
-    return text[max(first, 0) : max(until, 0)] if until > first else ""
+    return sliced(text, 1, start - 1) + new + sliced(text, behind)
 
 
 def _before(text: str, delimiter: str, count: int) -> str:

@@ -121,7 +121,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return scalar(node.args[name], resolve, text)
 
     if key == "literal":
-        return _literal(node)
+        return lit(str(node.this)) if node.args.get("is_string") else _number(str(node.this))
     if key == "boolean":
         return lit(bool(node.this))
     if key == "null":
@@ -308,10 +308,6 @@ def _binary(node: Any, left: Expr, right: Expr) -> Expr:
                     hint=f"write the number itself: {side}",
                 )
     return call(op, left, right)
-
-
-def _literal(node: Any) -> Expr:
-    return lit(str(node.this)) if node.args.get("is_string") else _number(str(node.this))
 
 
 def _number(digits: str) -> Expr:

@@ -24,15 +24,18 @@ from plans.frontends.sql.text.meanings.regexes import with_regexes
 from plans.frontends.sql.text.meanings.zones import with_zones
 from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import CLOSE
-from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
+from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, plain, reader
 from plans.frontends.sql.text.rewrites.best import with_best
 from plans.frontends.sql.text.rewrites.clickhouse import from_clickhouse
-from plans.frontends.sql.text.rewrites.conversions import with_conversions, without_empty_orders, without_quantifiers
+from plans.frontends.sql.text.rewrites.conversions import (
+    with_conversions,
+    with_limits,
+    without_empty_orders,
+    without_quantifiers,
+)
 from plans.frontends.sql.text.rewrites.events import with_events
 from plans.frontends.sql.text.rewrites.generators import with_arrays, with_flattened, with_series
 from plans.frontends.sql.text.rewrites.pivot_statements import with_pivots
-from plans.frontends.sql.text.rewrites.rownum import with_limits
-from plans.frontends.sql.text.table_functions import plain
 from plans.frontends.sql.text.translate import (
     in_spark,
     with_aliases,

@@ -2,10 +2,17 @@
 
 `spark` and `ansi` are Spark's SQL, in which double quotes enclose text or names; `flink` is read as `ansi`. All other
 dialects are sqlglot's: `plans.frontends.sql.text.translate` translates their functions to Spark's.
+
+Some tokens of FROM clauses are rewritten before the text is parsed. Flink's call of a table function,
+`TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '10' MINUTES))`, is read as `TUMBLE(orders, at, INTERVAL '10'
+MINUTES)`: some words are dropped, the others keep their positions. `TABLE(SESSION(TABLE orders PARTITION BY shop,
+...))` is `SESSION(orders, shop, ...)`. Snowflake's MATCH_CONDITION is a keyword before a parenthesis, and otherwise a
+name. SESSION is a name, and so is WINDOW unless it begins a clause.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +25,8 @@ from sqlglot.tokens import TokenType
 
 from plans.errors import PlanError, Position
 from plans.expressions.names import NAMES
+from plans.frontends.sql.relations.windows import CALLS
+from plans.frontends.sql.scalars.interval import SESSION
 from plans.frontends.sql.text.arguments import complete
 from plans.frontends.sql.text.meanings.patterns import DIALECTS as PATTERNED
 from plans.frontends.sql.text.meanings.patterns import FUNCTIONS
@@ -264,3 +273,56 @@ def first_index(dialect: str) -> int:
     if dialect in SPARK:
         return int(dialect == "flink")
     return int(Dialect.get_or_raise(dialect).INDEX_OFFSET)
+
+
+_PARTITION = "PARTITION BY"
+_QUOTED = (TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING, TokenType.IDENTIFIER)
+"""Tokens of string literals and quoted names, which are not keywords."""
+
+
+def plain(tokens: Sequence[Any]) -> list[Any]:
+    """Returns the tokens of a text without the words that only Flink writes around arguments.
+
+    Snowflake's keywords get tokens of their own.
+    """
+    words = ["" if token.token_type in _QUOTED else " ".join(token.text.upper().split()) for token in tokens]
+    dropped: set[int] = set()
+    for i in range(len(words)):
+        if words[i] == "MATCH_CONDITION":
+            tokens[i].token_type = TokenType.MATCH_CONDITION if words[i + 1 : i + 2] == ["("] else TokenType.VAR
+        elif words[i] == "SESSION" or (words[i] == "WINDOW" and words[i + 2 : i + 3] != ["AS"]):
+            tokens[i].token_type = TokenType.VAR
+    for i in range(len(words) - 3):
+        if words[i : i + 2] == ["TABLE", "("] and words[i + 2] in (*CALLS, SESSION) and words[i + 3] == "(":
+            dropped |= {i, i + 1, *_closing(words, i + 1), *_inside(words, i + 3)}
+            for at in _partitions(words, i + 3):
+                tokens[at].token_type = TokenType.COMMA
+    return [token for i, token in enumerate(tokens) if i not in dropped]
+
+
+def _closing(words: Sequence[str], start: int) -> Iterator[int]:
+    """Yields the position of the parenthesis that closes the one at `start`, if there is one."""
+    depth = 0
+    for i in range(start, len(words)):
+        depth += (words[i] == "(") - (words[i] == ")")
+        if depth == 0:
+            yield i
+            return
+
+
+def _inside(words: Sequence[str], start: int) -> Iterator[int]:
+    """Yields the positions of the words to drop between the parentheses at `start`."""
+    end = next(_closing(words, start), len(words))
+    for i in range(start, end - 1):
+        if words[i] == "TABLE" and words[i + 1] not in ("(", ","):
+            yield i
+        elif words[i : i + 2] == ["DESCRIPTOR", "("]:
+            yield from (i, i + 1, *_closing(words, i + 1))
+        elif words[i] == _PARTITION and words[i + 1] == "(":
+            yield from (i + 1, *_closing(words, i + 1))
+
+
+def _partitions(words: Sequence[str], start: int) -> Iterator[int]:
+    """Yields the positions of PARTITION BY between the parentheses at `start`. Each one begins another argument."""
+    end = next(_closing(words, start), len(words))
+    return (i for i in range(start, end) if words[i] == _PARTITION)

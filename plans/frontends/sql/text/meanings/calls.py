@@ -135,11 +135,6 @@ def _truncated(node: Any, dialect: str) -> Any:
     return call("DOUBLE_TRUNC" if len(given) == 1 else "NUMBER_TRUNC", *given)
 
 
-def _quotient(node: Any, dialect: str) -> Any:
-    """Marks that a quotient of decimals is a DOUBLE, and that a remainder follows the rules of doubles."""
-    node.set("double", dialect == "duckdb" or None)
-
-
 def _sum(node: Any, dialect: str) -> Any:
     """Marks that `+` joins texts, and that a date plus an INTERVAL is a moment."""
     node.set("texts", dialect == "tsql" or None)
@@ -162,21 +157,11 @@ def _of_decimals(node: Any, dialect: str) -> Any:
     node.set("own", dialect == "duckdb" or isinstance(node, exp.PercentileDisc) or None)
 
 
-def _of_pairs(node: Any, dialect: str) -> Any:
-    """Marks that CORR and REGR_SLOPE of values that do not vary are NaN."""
-    node.set("own", dialect == "duckdb" or None)
-
-
 def _counted_if(node: Any, dialect: str) -> Any:
     """Returns COUNT_IF of DuckDB, which is NULL where the condition is nowhere TRUE or FALSE, as a SUM."""
     if dialect != "duckdb":
         return None
     return exp.Sum(this=exp.cast(exp.cast(node.this.copy(), "boolean"), "bigint"))
-
-
-def _of_structs(node: Any, dialect: str) -> Any:
-    """Marks that NULL is the largest value of a field."""
-    node.set("own", True)
 
 
 def _quantile(node: Any, dialect: str) -> Any:
@@ -277,11 +262,6 @@ def _joined(node: Any, dialect: str) -> Any:
         node.set("separator", literal(","))
 
 
-def _gathered(node: Any, dialect: str) -> Any:
-    """Marks that an aggregate keeps NULLs."""
-    node.set("keeps_nulls", dialect in _KEEPS_NULLS or None)
-
-
 # Others
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -355,9 +335,9 @@ _OF_MYSQL: dict[str, tuple[int, int, Callable[..., Any]]] = {
 """Functions of MySQL, with the least and the greatest number of their arguments."""
 
 
-def _like(node: Any, dialect: str) -> Any:
-    """Marks that a backslash in a pattern is a plain character."""
-    node.set("plain", dialect == "duckdb" or None)
+def _marked(name: str, *dialects: str) -> Callable[[Any, str], Any]:
+    """Returns a builder that sets a mark of a node in some dialects, by default in all of them."""
+    return lambda node, dialect: node.set(name, not dialects or dialect in dialects or None)
 
 
 def _renamed(name: str, *dialects: str) -> Callable[[Any, str], Any]:
@@ -381,10 +361,6 @@ def _sized_digest(node: Any, dialect: str) -> Any:
     return call("SHA2", node.this, exp.Literal.number(256)) if node.args.get("length") is None else None
 
 
-def _in_lower_case(node: Any, dialect: str) -> Any:
-    return call("LOWER", call("HEX", node.this)) if dialect in POSTGRES else None
-
-
 _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     **moments.BUILDERS,
     **strings.BUILDERS,
@@ -395,16 +371,17 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Ceil: _with_one_argument("DOUBLE_CEIL"),
     exp.Floor: _with_one_argument("DOUBLE_FLOOR"),
     exp.Trunc: _truncated,
-    **dict.fromkeys((exp.Div, exp.Mod, exp.IntDiv), _quotient),
+    # A quotient of decimals is a DOUBLE, and a remainder follows the rules of doubles.
+    **dict.fromkeys((exp.Div, exp.Mod, exp.IntDiv), _marked("double", "duckdb")),
     exp.TimeSlice: moments.sliced,
     exp.AddMonths: moments.months_later,
     exp.Sign: _renamed("SIGN_OF", "duckdb"),
     exp.Sum: _counted_truths,
     exp.CountIf: _counted_if,
     exp.Quantile: _quantile,
-    **dict.fromkeys((exp.Max, exp.Min), _of_structs),
+    **dict.fromkeys((exp.Max, exp.Min), _marked("own")),  # NULL is the largest value of a field
     **dict.fromkeys((exp.Avg, exp.Median, exp.PercentileCont, exp.PercentileDisc), _of_decimals),
-    **dict.fromkeys((exp.Corr, exp.RegrSlope), _of_pairs),
+    **dict.fromkeys((exp.Corr, exp.RegrSlope), _marked("own", "duckdb")),  # NaN of values that do not vary
     exp.Add: _sum,
     exp.JSONType: _json_kind,
     exp.Typeof: _typeof,
@@ -420,11 +397,10 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Length: _length,
     exp.Initcap: _titled,
     exp.GroupConcat: _joined,
-    exp.ArrayAgg: _gathered,
+    exp.ArrayAgg: _marked("keeps_nulls", *_KEEPS_NULLS),
     exp.Count: _counted,
     exp.Anonymous: _named,
-    exp.Like: _like,
-    exp.ILike: _like,
+    **dict.fromkeys((exp.Like, exp.ILike), _marked("plain", "duckdb")),  # a backslash is a plain character
     exp.ToBinary: _renamed("BIN", "duckdb"),
     exp.Unicode: _renamed("ORD", "duckdb"),
     exp.ByteLength: _renamed("OCTET_LENGTH", "bigquery"),
@@ -432,5 +408,5 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Base64Encode: _renamed("BASE64", "snowflake"),
     exp.SHA2: _sized_digest,
     exp.SHA2Digest: _digest,
-    exp.Hex: _in_lower_case,
+    exp.Hex: lambda node, dialect: call("LOWER", call("HEX", node.this)) if dialect in POSTGRES else None,
 }

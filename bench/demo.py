@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 import plans
+from bench.cases.generators import chung_lu
 from crown.errors import CrownError
 from crown.ingest.streams import window
-from crown.ingest.streams.generators import chung_lu
 from plans.schema import Schema
 from plans.show.explain import text
 from spark_jobs.ingest.sources import Input

@@ -1,1 +1,0 @@
-"""Conditions that read the clock."""
