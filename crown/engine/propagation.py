@@ -208,20 +208,25 @@ class Propagation:
         self._marks[layout.X_FILL] = entered.minus
         return self.buffers.out[:, entered.minus : n].copy()
 
-    def _pad(self, sign: int, left: bool) -> Blocks:
-        """Removes paddings from groups (``sign`` -1), or inserts them. ``left``: a kernel was left within a group."""
+    def _pad(self, sign: int, unfinished: bool) -> Blocks:
+        """Removes paddings from groups (``sign`` -1), or inserts them.
+
+        ``unfinished``: True if a kernel has stopped within a group.
+        """
         marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
-        found = self.paddings
-        visits = found.entered(self._changes) if sign < 0 else found.left(self._changes, self._undone)
-        if left and marks[layout.X_FILL]:
+        paddings = self.paddings
+        visits = (
+            paddings.visits_before(self._changes) if sign < 0 else paddings.visits_after(self._changes, self._undone)
+        )
+        if unfinished and marks[layout.X_FILL]:
             yield from self._handed(sign)
-        for visit in chain([found.unfinished] if left else [], visits):
+        for visit in chain([paddings.unfinished] if unfinished else [], visits):
             if self._halted and self._settled:
                 return
             (width, rows), status = visit.words(), update.FULL
             self._settled, marks[layout.X_I] = False, 0
             while status != update.DONE:
-                target = (visit.node, visit.at, width, rows)
+                target = (visit.node, visit.lookup, width, rows)
                 try:
                     if sign < 0:
                         masks = (visit.masks, visit.bit)

@@ -242,16 +242,19 @@ class Frame:
         return inputs, np.array(forms, np.int64).reshape(-1), np.concatenate(pairs)
 
 
-class Fed(NamedTuple):
-    """How a kernel computes the rows that enter. ``program``: the expressions that it evaluates over the rows of the
-    source, whose columns are ``reads``. If ``chooses``, its first output says which rows enter; otherwise all rows
-    enter. ``columns``: each is a column of the source, or a word of the outputs, counted from -1 downward. ``wide``:
-    the columns of two words."""
+class NativeFeed(NamedTuple):
+    """A feed that a kernel evaluates: a filter and a projection, with the expressions of ``program``.
+
+    - ``columns``: per column of the output, a column of the input, or -1 - a word of the outputs of the program.
+    - ``program_columns``: the columns of the input that the program reads.
+    - ``filters``: True if the first output of the program is the filter; otherwise all rows enter.
+    - ``wide``: the columns of the output with two words per row.
+    """
 
     columns: tuple[int, ...]
     program: Program | None = None
-    reads: tuple[int, ...] = ()
-    chooses: bool = False
+    program_columns: tuple[int, ...] = ()
+    filters: bool = False
     wide: frozenset[int] = frozenset()
 
 
@@ -279,26 +282,26 @@ class Projection:
         self.reads = sorted(frozenset[str]().union(*(output.expr.columns for output in rest)))
         self.evaluator = Evaluator([output.expr for output in rest])
 
-    def fed(self, names: Sequence[str], given: Places, conditions: Sequence[Expr] = ()) -> Fed | str:
-        """Returns how a kernel makes these outputs of the tuples that meet all conditions, or why it cannot."""
+    def native_feed(self, names: Sequence[str], given: Places, conditions: Sequence[Expr] = ()) -> NativeFeed | str:
+        """Returns the native form of these outputs for the tuples that meet all conditions, or why there is none."""
         where = conjoin(conditions) if conditions else None
         parts = [*conditions, *(self._exprs[name] for name, _, _ in self.computed)]
-        other = next((part for part in parts if not is_native(part)), None)
-        if other is not None or self.computed:
-            return f"{other or parts[-1]} has no native form"
-        made = [name for name in self.fast if name in names]
-        program = native((*([] if where is None else [where]), *(self._exprs[name] for name in made)))
+        not_native = next((part for part in parts if not is_native(part)), None)
+        if not_native is not None or self.computed:
+            return f"{not_native or parts[-1]} has no native form"
+        computed = [name for name in self.fast if name in names]
+        program = native((*([] if where is None else [where]), *(self._exprs[name] for name in computed)))
         if program is None:
             return f"{where} has no native form"
-        at, places = -1, dict[str, int]()
+        position, places = -1, dict[str, int]()
         if where is not None:
-            at -= 1
-        for name in made:
-            places[name] = at
-            at -= 2 if is_wide(self._exprs[name].type) else 1
+            position -= 1
+        for name in computed:
+            places[name] = position
+            position -= 2 if is_wide(self._exprs[name].type) else 1
         columns = tuple(places[n] if n in places else given[self.plain[n]][0] for n in names)
         wide = frozenset(i for i, n in enumerate(names) if n in places and is_wide(self._exprs[n].type))
         if not program.types:
-            return Fed(columns)
-        reads = tuple(given[name][0] for name, _ in program.reads)
-        return Fed(columns, program, reads, where is not None, wide)
+            return NativeFeed(columns)
+        program_columns = tuple(given[name][0] for name, _ in program.reads)
+        return NativeFeed(columns, program, program_columns, where is not None, wide)

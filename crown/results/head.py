@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from crown.engine.buffers import Buffers
 from crown.ingest.changes import WEIGHT
-from crown.results.columns import Fed, Frame, Projection
+from crown.results.columns import Frame, NativeFeed, Projection
 from crown.store.arrow_buffers import integers
 from crown.store.codec import Intern, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
@@ -29,7 +29,7 @@ class OutputHead:
     """Maps blocks of the free attributes to output codes or to Arrow columns, and makes record batches. Stateless.
 
     ``width``: the number of output columns. If nothing is evaluated, ``records`` makes record batches of blocks, and
-    ``places`` are the words of a row that are outputs. ``reads`` and ``fed``: see ``Outputs``.
+    ``places`` are the words of a row that are outputs. ``reads`` and ``native_feed``: see ``Outputs``.
     """
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
@@ -43,7 +43,7 @@ class OutputHead:
         self.nothing = self._tuples.batch(Zset.empty(len(self._kinds)))
         self.records: Records | None = None
         self.places: list[int] | None = None
-        self.reads, self.fed = self._outputs.reads, self._outputs.fed
+        self.reads, self.native_feed = self._outputs.reads, self._outputs.native_feed
         if self._outputs.words is not None:
             words, nullable = zip(*self._outputs.words, strict=True) if self._kinds else ((), ())
             self.records = Records(self.delta_schema, self._kinds, dictionary, words, nullable)
@@ -96,13 +96,13 @@ class Outputs(Protocol):
 
     ``words``: for each output, its word in a row of the free attributes and whether it may be NULL; None if some output
     is not such a word. ``reads``: the words of a block that a native call takes, each its word in a row of the free
-    attributes, or -1 and the code of a constant; ``fed``: how a kernel makes the outputs of these, None if they are the
-    outputs, or why it cannot.
+    attributes, or -1 and the code of a constant; ``native_feed``: the native form of the outputs of these. It is None
+    if they are the outputs, or says why there is none.
     """
 
     words: list[tuple[int, bool]] | None
     reads: list[tuple[int, int]]
-    fed: Fed | str | None
+    native_feed: NativeFeed | str | None
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns for a block of rows of the free attributes, and their weights.
@@ -122,7 +122,7 @@ class Outputs(Protocol):
 class PlainOutputs(Outputs):
     """A mapping in which every output is a free attribute, or a constant whose code is a word."""
 
-    fed = None
+    native_feed = None
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
         self._extern = dictionary.extern
@@ -177,7 +177,7 @@ class ComputedOutputs(Outputs):
         self._places = {a: (i, plan.attributes[a].type) for i, a in enumerate(plan.free)}
         self._projection = Projection(plan.output, {a: type_ for a, (_, type_) in self._places.items()}, self._places)
         self.reads = [(i, 0) for i in range(len(plan.free))]
-        self.fed = self._projection.fed(self._projection.names, self._places, self._residual)
+        self.native_feed = self._projection.native_feed(self._projection.names, self._places, self._residual)
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns of a block. O(codes)."""

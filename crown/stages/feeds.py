@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crown.results.columns import Fed, Frame, Projection
+from crown.results.columns import Frame, NativeFeed, Projection
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.programs.stages import EXPLODE, Feed, exploded_column
@@ -33,12 +33,12 @@ class Reader:
         self.places = {name: at for name, (at, _) in self._projection.places.items()} if self._passes_all else None
         self.injective = self._passes_all and set(self._positions) == set(range(len(source)))
 
-    def fed(self, names: Sequence[str]) -> Fed | str:
-        """Returns how a kernel makes these columns of the rows that enter, each once, or why it cannot."""
+    def native_feed(self, names: Sequence[str]) -> NativeFeed | str:
+        """Returns the native form of these columns of the rows that enter, or why there is none."""
         where = self.feed.where
         if self._exploded is not None:
             return "a row enters once for each element of an array"
-        return self._projection.fed(names, self._source_columns, () if where is None else (where,))
+        return self._projection.native_feed(names, self._source_columns, () if where is None else (where,))
 
     def weights(self, net: Zset) -> np.ndarray:
         """Returns the weights (int64[n]) of the rows of a net in the feed, if all rows enter."""
@@ -74,7 +74,7 @@ def readers(feeds: Sequence[Feed], sources: Sequence[Sequence[Column]], dictiona
     return [Reader(feed, source, dictionary) for feed, source in zip(feeds, sources, strict=True)]
 
 
-def fed_of(readers: Sequence[Reader]) -> Sequence[Fed] | str:
-    """Returns how a kernel makes the rows of each feed, or why it cannot."""
-    made = [reader.fed([column.name for column in reader.columns]) for reader in readers]
-    return next((why for why in made if isinstance(why, str)), [fed for fed in made if not isinstance(fed, str)])
+def native_feeds(readers: Sequence[Reader]) -> Sequence[NativeFeed] | str:
+    """Returns the native form of each feed, or why one has none."""
+    feeds = [reader.native_feed([column.name for column in reader.columns]) for reader in readers]
+    return next((why for why in feeds if isinstance(why, str)), [feed for feed in feeds if not isinstance(feed, str)])

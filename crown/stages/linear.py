@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from crown.results.columns import Fed
-from crown.stages.feeds import fed_of, readers
+from crown.results.columns import NativeFeed
+from crown.stages.feeds import native_feeds, readers
 from crown.stages.protocol import Stage
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
@@ -48,9 +48,9 @@ class Linear(Stage):
         self.columns = self._readers[0].columns if self._readers else ()
         self.parts: tuple[np.ndarray, ...] = ()
 
-    def fed(self) -> Sequence[Fed] | str:
+    def native_feeds(self) -> Sequence[NativeFeed] | str:
         """Returns how a kernel makes the rows of each term, or why it cannot."""
-        return fed_of(self._readers)
+        return native_feeds(self._readers)
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(rows)."""

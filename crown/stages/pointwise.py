@@ -15,8 +15,8 @@ import numpy as np
 from typing_extensions import override
 
 from crown.ingest.batch import Gated
-from crown.results.columns import Fed
-from crown.stages.feeds import fed_of, readers
+from crown.results.columns import NativeFeed
+from crown.stages.feeds import native_feeds, readers
 from crown.stages.kernels import multiplicities as kernels
 from crown.stages.protocol import Part, Stage
 from crown.stages.tables.counted_tuples import CountedTuples
@@ -66,9 +66,9 @@ class Pointwise(Stage):
         self._stack = np.empty(len(self.function), np.int64)
         self.started: Gated | None = None
 
-    def fed(self) -> Sequence[Fed] | str:
+    def native_feeds(self) -> Sequence[NativeFeed] | str:
         """Returns how a kernel makes the rows of each leaf, or why it cannot."""
-        return fed_of(self._readers)
+        return native_feeds(self._readers)
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(changed rows)."""

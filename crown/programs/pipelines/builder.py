@@ -17,7 +17,7 @@ from crown.programs.pipelines.pointwise import PointwiseOperator
 from crown.programs.pipelines.sources import Source
 from crown.programs.preparer import BatchPreparer
 from crown.programs.runtime import ProgramRuntime
-from crown.results.columns import Fed
+from crown.results.columns import NativeFeed
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
 from crown.stages.linear import Linear
@@ -152,10 +152,10 @@ class _Builder:
     def _block_of(self, source: str | int) -> Block:
         return self._blocks.by_source[source]
 
-    def _add_feed(self, block: Block, fed: Fed, after_join: bool = False) -> Block:
+    def _add_feed(self, block: Block, native_feed: NativeFeed, after_join: bool = False) -> Block:
         """Adds a feed. Returns its output."""
-        output = self._blocks.add_derived(block, fed)
-        self._add(FeedOperator(block, output, fed, after_join))
+        output = self._blocks.add_derived(block, native_feed)
+        self._add(FeedOperator(block, output, native_feed, after_join))
         return output
 
     def _add_net(self, block: Block, width: int) -> Block:
@@ -198,11 +198,11 @@ class _Builder:
 
     def _add_feeds(self, stage: Linear | Pointwise) -> list[tuple[Block, Block]]:
         """Adds the feeds of a stage. Returns the input and the output of each."""
-        feeds = stage.fed()
+        feeds = stage.native_feeds()
         if isinstance(feeds, str):
             raise _NotNative(feeds)
         reads = [self._block_of(key_of(source)) for source in stage.inputs]
-        return [(read, self._add_feed(read, fed)) for read, fed in zip(reads, feeds, strict=True)]
+        return [(read, self._add_feed(read, native_feed)) for read, native_feed in zip(reads, feeds, strict=True)]
 
     def _add_union(self, terms: Sequence[tuple[Block, int]], stage: Linear | Pointwise) -> Block:
         """Adds a union of blocks, each with a factor of its weights. Returns its output."""
@@ -224,12 +224,12 @@ class _Builder:
         self._add(operator)
         if last:
             return
-        fed = stage.cores[0].head.fed
-        if isinstance(fed, str):
-            raise _NotNative(fed)
+        native_feed = stage.cores[0].head.native_feed
+        if isinstance(native_feed, str):
+            raise _NotNative(native_feed)
         output = rows
-        if fed is not None:
-            output, operator.has_feed = self._add_feed(output, fed, after_join=True), True
+        if native_feed is not None:
+            output, operator.has_feed = self._add_feed(output, native_feed, after_join=True), True
         if not stage.adds_up:
             output = self._add_net(output, len(stage.columns))
         operator.output = self._blocks.by_source[number] = output
@@ -240,8 +240,8 @@ class _Builder:
         compiled, source, aliases = core.state.compiled, stage.inputs[stored.input], stored.stored.aliases
         if stored.mask is not None:
             raise _NotNative("occurrences of a relation in the join read different rows")
-        fed, block = _stored_feed(stored), self._block_of(source)
-        feed = FeedOperator(block, self._blocks.add_derived(block, fed), fed)
+        native_feed, block = _stored_feed(stored), self._block_of(source)
+        feed = FeedOperator(block, self._blocks.add_derived(block, native_feed), native_feed)
         if feed.output.wide:
             raise _NotNative(f"the join stores a computed decimal of more than 18 digits of {stored.stored.name}")
         record, counters = compiled.record[aliases[0].node], [core.tallies[alias.node] for alias in aliases]
@@ -264,12 +264,12 @@ class _Builder:
         return join_input
 
     def _add_groups(self, stage: Groups, number: int, last: bool) -> None:
-        native_form = stage.operator()
+        native_form = stage.native_form()
         if isinstance(native_form, str):
             raise _NotNative(native_form)
         read = events = self._block_of(key_of(stage.inputs[0]))
-        if native_form.fed is not None:
-            events = self._add_feed(read, native_form.fed)
+        if native_form.feed is not None:
+            events = self._add_feed(read, native_form.feed)
         if not events.wide.isdisjoint(native_form.keys.tolist()):
             raise _NotNative("a computed key has more than 18 digits")
         output = self._blocks.add_root()
@@ -307,15 +307,15 @@ def _sources(runtime: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -
     return sources
 
 
-def _stored_feed(stored: StoredInput) -> Fed:
+def _stored_feed(stored: StoredInput) -> NativeFeed:
     """Returns the feed that makes the tuples of a stored relation of a join."""
     if stored.predicate is None:
-        return Fed(tuple(stored.words))
+        return NativeFeed(tuple(stored.words))
     places = {name.lower(): place for name, (place, _) in stored.tested.items()}
     return _filter_feed(stored.predicate, places, tuple(stored.words), f"what the join stores of {stored.stored.name}")
 
 
-def _filter_feed(condition: Expr, places: Mapping[str, int], columns: tuple[int, ...], what: str) -> Fed:
+def _filter_feed(condition: Expr, places: Mapping[str, int], columns: tuple[int, ...], what: str) -> NativeFeed:
     """Returns the feed that chooses rows by a condition, and projects them on some columns.
 
     ``places``: the positions of the columns of the condition. ``what``: describes the rows in messages.
@@ -323,4 +323,4 @@ def _filter_feed(condition: Expr, places: Mapping[str, int], columns: tuple[int,
     program = native((condition,))
     if program is None:
         raise _NotNative(f"{condition}, a condition on {what}, has no native form")
-    return Fed(columns, program, tuple(places[name.lower()] for name, _ in program.reads), True)
+    return NativeFeed(columns, program, tuple(places[name.lower()] for name, _ in program.reads), True)

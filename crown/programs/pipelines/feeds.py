@@ -9,53 +9,55 @@ from crown.programs.kernels import feeds as kernels
 from crown.programs.kernels import nets, pipeline, unions
 from crown.programs.pipelines.blocks import Block
 from crown.programs.pipelines.plan import Plan
-from crown.results.columns import Fed
+from crown.results.columns import NativeFeed
 
 
 class FeedOperator:
-    """A feed: makes block ``output`` from block ``read``, as ``fed`` describes.
+    """A feed: makes block ``output`` from block ``read``, as ``native_feed`` describes.
 
     ``after_join``: True if it makes the rows of the join that is the operator before it.
     """
 
     kind = pipeline.FEED
 
-    def __init__(self, read: Block, output: Block, fed: Fed, after_join: bool = False) -> None:
-        self.input, self.output, self.root, self.fed = read.number, output, read.root, fed
+    def __init__(self, read: Block, output: Block, native_feed: NativeFeed, after_join: bool = False) -> None:
+        self.input, self.output, self.root, self.native_feed = read.number, output, read.root, native_feed
         self._weight_words, self._after_join = read.weight_words, after_join
 
     @property
     def register_words(self) -> int:
         """Returns how many words its expressions need for their registers."""
-        return 0 if self.fed.program is None else self.fed.program.register_words
+        return 0 if self.native_feed.program is None else self.native_feed.program.register_words
 
     @property
     def fixed_words(self) -> int:
         """Returns how many words of the memory it takes regardless of the number of tuples."""
-        return int(kernels.fixed_words(len(self.fed.columns), len(self.fed.reads)))
+        return int(kernels.fixed_words(len(self.native_feed.columns), len(self.native_feed.program_columns)))
 
     @property
     def words_per_tuple(self) -> int:
         """Returns how many words of the memory it takes for each tuple of its root."""
-        fed = self.fed
-        outputs = 0 if fed.program is None else fed.program.words
-        filtered = (len(fed.columns) + len(fed.wide), self._weight_words) if fed.chooses else (0, 0)
+        feed = self.native_feed
+        outputs = 0 if feed.program is None else feed.program.words
+        filtered = (len(feed.columns) + len(feed.wide), self._weight_words) if feed.filters else (0, 0)
         return int(kernels.words_per_tuple(outputs, *filtered))
 
     def plan_words(self, plan: Plan) -> list[int]:
         """Returns its words in a plan. Adds to the plan what they point to."""
-        fed = self.fed
-        forms = [PAIRS if i in fed.wide else WORDS for i in range(len(fed.columns))]
+        feed = self.native_feed
+        forms = [PAIRS if i in feed.wide else WORDS for i in range(len(feed.columns))]
         words = [0] * kernels.FEED_WORDS
         words[kernels.F_INPUT], words[kernels.F_OUTPUT] = self.input, self.output.number
-        words[kernels.F_WIDTH] = len(fed.columns)
-        words[kernels.F_COLUMNS_AT] = plan.add([word for pair in zip(fed.columns, forms, strict=True) for word in pair])
+        words[kernels.F_WIDTH] = len(feed.columns)
+        words[kernels.F_COLUMNS_AT] = plan.add(
+            [word for pair in zip(feed.columns, forms, strict=True) for word in pair]
+        )
         words[kernels.F_WEIGHT_WORDS], words[kernels.F_AFTER_JOIN] = self._weight_words, self._after_join
-        if fed.program is not None:
-            words[kernels.F_PROGRAM_AT] = plan.add(fed.program.plan)
-            words[kernels.F_PROGRAM_COLUMNS_AT] = plan.add(fed.reads)
-            words[kernels.F_PROGRAM_WORDS], words[kernels.F_FILTERS] = fed.program.words, fed.chooses
-            words[kernels.F_FIRST_TEXT] = plan.add_texts(fed.program.named)
+        if feed.program is not None:
+            words[kernels.F_PROGRAM_AT] = plan.add(feed.program.plan)
+            words[kernels.F_PROGRAM_COLUMNS_AT] = plan.add(feed.program_columns)
+            words[kernels.F_PROGRAM_WORDS], words[kernels.F_FILTERS] = feed.program.words, feed.filters
+            words[kernels.F_FIRST_TEXT] = plan.add_texts(feed.program.named)
         return words
 
 

@@ -12,7 +12,7 @@ from crown.programs.kernels import groups as kernels
 from crown.programs.kernels import pipeline
 from crown.programs.pipelines.blocks import Block, forms_of_types
 from crown.programs.pipelines.plan import Plan
-from crown.stages.groups.batch import Batch, Operator
+from crown.stages.groups.batch import Batch, NativeGroups
 from crown.stages.groups.group import Groups
 from crown.stages.kernels.groups import batch as group_batch
 from crown.stages.protocol import Part
@@ -23,7 +23,7 @@ _MIN_GROUPS = 1 << 12  # there is room for so many; for more if the batch before
 
 
 class GroupsOperator:
-    """Group ``stage``, which has number ``number``. ``operator``: its native form.
+    """Group ``stage``, which has number ``number``. ``native``: its native form.
 
     ``read``: the block that it reads; ``events``: the same, or what a feed makes of it; ``output``: the block of its
     rows.
@@ -34,15 +34,15 @@ class GroupsOperator:
     words_per_tuple = fixed_words = 0  # see ``batch_words``
 
     def __init__(
-        self, stage: Groups, number: int, operator: Operator, read: Block, events: Block, output: Block, part: Part
+        self, stage: Groups, number: int, native: NativeGroups, read: Block, events: Block, output: Block, part: Part
     ) -> None:
         self.stage, self.number, self.output, self.part = stage, number, output, part
         self.root = output.root
-        self._operator, self._input, self._events = operator, read, events
-        self._sums = int(operator.plan[group_batch.P_SUM_WORDS])
-        self._columns = int(operator.plan[group_batch.P_COLUMN_COUNT])
-        outputs = operator.outputs
-        self._fixed_words = 3 * self._columns + 2 + len(operator.keys) + (0 if outputs is None else outputs.fixed)
+        self._native, self._input, self._events = native, read, events
+        self._sums = int(native.plan[group_batch.P_SUM_WORDS])
+        self._columns = int(native.plan[group_batch.P_COLUMN_COUNT])
+        outputs = native.outputs
+        self._fixed_words = 3 * self._columns + 2 + len(native.keys) + (0 if outputs is None else outputs.fixed)
         self._words_per_group = 2 * (self._sums + self._columns + 1) + (0 if outputs is None else outputs.words)
         self.register_words = 0 if outputs is None else outputs.program.register_words
         self.state_at = self.batch_words = 0
@@ -50,31 +50,31 @@ class GroupsOperator:
     @property
     def key_count(self) -> int:
         """Returns the number of its key columns."""
-        return len(self._operator.keys)
+        return len(self._native.keys)
 
     @property
     def scratch_words(self) -> int:
         """Returns how many words of scratch are needed."""
-        return self._operator.scratch
+        return self._native.scratch
 
     @property
     def pauses(self) -> bool:
         """Returns True if Python must help with each batch."""
-        pauses = int(self._operator.plan[group_batch.P_PAUSES])
-        return bool(pauses & ~(group_batch.PAUSE_SHOW if self._operator.outputs is not None else 0))
+        pauses = int(self._native.plan[group_batch.P_PAUSES])
+        return bool(pauses & ~(group_batch.PAUSE_SHOW if self._native.outputs is not None else 0))
 
     def plan_words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan. Adds to the plan what they point to."""
-        operator, words = self._operator, [0] * kernels.GROUPS_WORDS
-        words[kernels.G_STATE], words[kernels.G_TABLE] = self.state_at, operator.table
+        native, words = self._native, [0] * kernels.GROUPS_WORDS
+        words[kernels.G_STATE], words[kernels.G_TABLE] = self.state_at, native.table
         words[kernels.G_INPUT], words[kernels.G_EVENTS] = self._input.number, self._events.number
         words[kernels.G_OUTPUT] = self.output.number
-        words[kernels.G_PLAN_AT], words[kernels.G_KEYS_AT] = plan.add(operator.plan), plan.add(operator.keys)
-        words[kernels.G_SUMS_AT], words[kernels.G_CARRIED_AT] = plan.add(operator.sums), plan.add(operator.carried)
+        words[kernels.G_PLAN_AT], words[kernels.G_KEYS_AT] = plan.add(native.plan), plan.add(native.keys)
+        words[kernels.G_SUMS_AT], words[kernels.G_CARRIED_AT] = plan.add(native.sums), plan.add(native.carried)
         words[kernels.G_FORMS_AT] = plan.add(forms_of_types([column.type for column in self.stage.columns]))
-        if operator.outputs is not None:
-            words[kernels.G_OUTPUTS_AT] = plan.add(operator.outputs.plan)
-            words[kernels.G_FIRST_TEXT] = plan.add_texts(operator.outputs.program.named)
+        if native.outputs is not None:
+            words[kernels.G_OUTPUTS_AT] = plan.add(native.outputs.plan)
+            words[kernels.G_FIRST_TEXT] = plan.add_texts(native.outputs.program.named)
         return words
 
     def place(self, state_at: int) -> None:
@@ -109,7 +109,7 @@ class GroupsOperator:
         kept = memory[numbers : out + 2 * max_groups * (self._columns + 1)].copy()
 
         def started(nets: Sequence[Zset]) -> tuple[Batch, int]:
-            batch = self.stage.entered(nets)
+            batch = self.stage.new_batch(nets)
             n = len(batch.weights)
             batch.state = batch_state
             batch.numbers, batch.handles = kept[:n], kept[handles - numbers :][: max(n, 1)]

@@ -54,12 +54,12 @@ class JoinInputOperator:
     @property
     def words_per_tuple(self) -> int:
         """Returns how many words of the memory a tuple takes, besides those of its feed."""
-        return int(kernels.words_per_tuple(len(self.feed.fed.columns)))
+        return int(kernels.words_per_tuple(len(self.feed.native_feed.columns)))
 
     @property
     def fixed_words(self) -> int:
         """Returns how many more words of the memory are needed."""
-        return len(self.feed.fed.columns)
+        return len(self.feed.native_feed.columns)
 
     def plan_words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan. Adds to the plan what they point to."""
@@ -210,8 +210,8 @@ class JoinOperator:
         paddings = self._propagation.paddings
         for join_input, stored in zip(self.inputs, self.stage.stored, strict=True):
             input_at, aliases = plan.offsets[join_input], stored.stored.aliases
-            yield from ((-1, input_at, 1, node, lookup) for _, node, lookup in paddings.before(aliases))
-            yield from ((1, input_at, sign, node, lookup) for sign, node, lookup in paddings.after(aliases))
+            yield from ((-1, input_at, 1, node, lookup) for _, node, lookup in paddings.before_insertions(aliases))
+            yield from ((1, input_at, sign, node, lookup) for sign, node, lookup in paddings.after_insertions(aliases))
 
     def hand_over(self, memory: np.ndarray, state: Sequence[int], status: int) -> None:
         """Lets the core continue where the call has stopped with ``status``."""
@@ -245,6 +245,6 @@ def _forms_of(stage: Join) -> list[int]:
     """Returns the forms of the columns that a call reads from the buffer of a join."""
     plan, head = stage.cores[0].state.plan, stage.cores[0].head
     types = [column.type for column in stage.columns]
-    if head.fed is not None:
+    if head.native_feed is not None:
         types = [plan.attributes[name].type for name in plan.free]
     return forms_of_types(types)

@@ -9,7 +9,7 @@ import numpy as np
 
 from crown.expressions.kernels.evaluate import CODES, WORDS
 from crown.kernels.batches import extent
-from crown.results.columns import Fed, Frame
+from crown.results.columns import Frame, NativeFeed
 from crown.stages.feeds import Reader
 from crown.stages.groups.addends import Addends
 from crown.stages.groups.far import Far
@@ -77,15 +77,17 @@ Started = Callable[[Sequence[Zset]], tuple[Batch, int]]
 """Returns the batch of some nets that another kernel has started, and the result of that kernel."""
 
 
-class Operator(NamedTuple):
-    """A group stage as a kernel runs it, and the constant arguments of ``kernels.advance``.
+class NativeGroups(NamedTuple):
+    """The native form of a group stage: the constant arguments of ``kernels.advance``.
 
-    ``fed``: how the rows of the source become events; None if they are the events. ``keys``: the key columns of the
-    events. ``sums`` and ``carried``: the recipes of both. ``scratch``: its number of words.
-    ``outputs``: how a kernel computes columns and HAVING; None if there are none, or Python computes them.
+    - ``feed``: makes the events from the rows of the source; None if they are the events.
+    - ``keys``: the key columns of the events.
+    - ``sums``, ``carried``: the recipes of both.
+    - ``scratch``: the number of words of scratch.
+    - ``outputs``: computes columns and HAVING; None if there are none, or Python computes them.
     """
 
-    fed: Fed | None
+    feed: NativeFeed | None
     plan: np.ndarray
     table: int
     keys: np.ndarray
@@ -120,7 +122,7 @@ class Entry:
         for name, wide in read:
             self._forms[places[name], 0] = CODES if wide else WORDS
 
-    def begun(self, nets: Sequence[Zset], form: Form, width: int) -> Batch:
+    def new_batch(self, nets: Sequence[Zset], form: Form, width: int) -> Batch:
         """Returns a batch that has not started. ``width``: the number of words of a group's sums."""
         net, reader = nets[0], self._reader
         if reader.places is not None:
@@ -131,9 +133,9 @@ class Entry:
         frame, weights = reader.frame(net)
         inputs, forms, pairs = frame.inputs(self._reads)
         strides = self.key_rows * len(weights)
-        made = Batch(nets, weights, np.ascontiguousarray(inputs).reshape(-1), forms, pairs, strides, form, width)
-        made.frames.append((frame, weights))
-        return made
+        batch = Batch(nets, weights, np.ascontiguousarray(inputs).reshape(-1), forms, pairs, strides, form, width)
+        batch.frames.append((frame, weights))
+        return batch
 
 
 class Room:
@@ -141,17 +143,17 @@ class Room:
     weight."""
 
     def __init__(self, width: int, columns: int) -> None:
-        self._each, self._told = 2 * width, 2 * (columns + 1)
+        self._sum_words, self._row_words = 2 * width, 2 * (columns + 1)
         self._kept = NOTHING
 
     def give(self, batch: Batch, groups: int | None = None) -> None:
         """Allocates room for ``groups`` groups in a batch. If the number is unknown, uses the room of the last
         batch."""
-        n = min(len(batch.handles), len(self._kept) // self._each) if groups is None else groups
-        words = n * self._each
+        n = min(len(batch.handles), len(self._kept) // self._sum_words) if groups is None else groups
+        words = n * self._sum_words
         if len(self._kept) < words:
             self._kept = np.empty(words, np.int64)
-        batch.rows, batch.out = self._kept[:words], np.empty(n * self._told, np.int64)
+        batch.rows, batch.out = self._kept[:words], np.empty(n * self._row_words, np.int64)
         if words > _KEPT:
             self._kept = NOTHING
 

@@ -25,7 +25,7 @@ from crown.results.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
 from crown.stages.groups.addends import Addends, CarriedTerm, JoinSums
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals, kept_in_order
-from crown.stages.groups.batch import NO_FLAGS, NOTHING, Batch, Entry, Operator, Room, Started, wrong_count
+from crown.stages.groups.batch import NO_FLAGS, NOTHING, Batch, Entry, NativeGroups, Room, Started, wrong_count
 from crown.stages.groups.exported_sums import ImportedSums, exported_columns
 from crown.stages.groups.far import Far, FarParts
 from crown.stages.groups.form import Form, native_outputs
@@ -144,29 +144,29 @@ class Groups(Stage):
     def undo(self, nets: Sequence[Zset]) -> Zset:
         return self._change([net.negated() for net in nets], -1)
 
-    def operator(self) -> Operator | str:
+    def native_form(self) -> NativeGroups | str:
         """Returns the stage as a kernel runs it, or why it cannot."""
         entry, (reader, *more) = self._entry, self._readers
         if more or self._imported_sums is not None or reader.feed.weight != 1:
             return "it reads several sources, rows several times, or sums of other cells"
-        fed = None if entry.columns is None else reader.fed(entry.columns)
-        if isinstance(fed, str):
-            return fed
-        if fed is not None and not fed.wide.isdisjoint(entry.key_rows.tolist()):
+        feed = None if entry.columns is None else reader.native_feed(entry.columns)
+        if isinstance(feed, str):
+            return feed
+        if feed is not None and not feed.wide.isdisjoint(entry.key_rows.tolist()):
             return "a computed key has more than 18 digits"
         near, sums, scratch, outputs = self._near, entry.sums.recipe, self._scratch.size, None
         if near.plan[kernels.P_PAUSES] & kernels.PAUSE_SHOW:
             outputs = native_outputs(self.stage, near, self._rules, self._layout)
-        return Operator(fed, near.plan, self._table, entry.key_rows, sums, self._carried, scratch, outputs)
+        return NativeGroups(feed, near.plan, self._table, entry.key_rows, sums, self._carried, scratch, outputs)
 
     @property
     def holds_far(self) -> bool:
         """Returns True if a group has a sum with a far part. Rows are then computed in another form."""
         return bool(self._far.words and self.parts[0][A.H_FAR])
 
-    def entered(self, nets: Sequence[Zset]) -> Batch:
+    def new_batch(self, nets: Sequence[Zset]) -> Batch:
         """Returns the batch of some nets with the arguments of an ``operator``. It has not started."""
-        return self._entry.begun(nets, self._near, self._layout.words)
+        return self._entry.new_batch(nets, self._near, self._layout.words)
 
     def _change(self, nets: Sequence[Zset], sign: int) -> Zset:
         """Adds events and returns the changed rows. ``sign`` -1 undoes a batch."""
@@ -200,12 +200,12 @@ class Groups(Stage):
 
     def _begun(self, nets: Sequence[Zset], sign: int) -> Batch:
         """Returns a batch that has not started."""
-        batch = self._entry.begun(nets, self._with_far if self.holds_far else self._near, self._layout.words)
+        batch = self._entry.new_batch(nets, self._with_far if self.holds_far else self._near, self._layout.words)
         n = len(batch.weights)
         if len(nets) > 1:
-            fed = [frame for frame, _ in self._frames(batch)]
-            batch.keys = np.concatenate([frame.matrix(self.stage.keys) for frame in fed], axis=1).reshape(-1)
-            n = sum(frame.n for frame in fed)
+            frames = [frame for frame, _ in self._frames(batch)]
+            batch.keys = np.concatenate([frame.matrix(self.stage.keys) for frame in frames], axis=1).reshape(-1)
+            n = sum(frame.n for frame in frames)
             batch.strides = self._identity * n
         if self.stage.whole:
             batches = int(self.parts[0][A.H_VERSION])
@@ -218,10 +218,10 @@ class Groups(Stage):
 
     def _frames(self, batch: Batch) -> list[tuple[Frame, np.ndarray]]:
         """Returns the events of each feed, and their weights."""
-        fed = batch.frames
-        for reader, net in list(zip(self._readers, batch.nets, strict=True))[len(fed) :]:
-            fed.append(reader.frame(net))
-        return fed
+        frames = batch.frames
+        for reader, net in list(zip(self._readers, batch.nets, strict=True))[len(frames) :]:
+            frames.append(reader.frame(net))
+        return frames
 
     def _advanced(self, batch: Batch) -> int:
         """Continues a batch. Returns its request. Raises MemoryBudgetError."""
@@ -273,9 +273,9 @@ class Groups(Stage):
 
     def _add(self, batch: Batch) -> None:
         """Adds the addends that Python computes. Ordered values change at once, far parts later."""
-        fed, handles, after = self._frames(batch), batch.touched, batch.after
-        sizes = np.cumsum([len(weights) for _, weights in fed])[:-1]
-        events = [Events(*of, at) for of, at in zip(fed, np.split(batch.numbers, sizes), strict=True)]
+        frames, handles, after = self._frames(batch), batch.touched, batch.after
+        sizes = np.cumsum([len(weights) for _, weights in frames])[:-1]
+        events = [Events(*of, at) for of, at in zip(frames, np.split(batch.numbers, sizes), strict=True)]
         first, batch.far = events[0], Far(self._layout, len(handles))
         far = batch.far
         if batch.state[kernels.S_FAR_COUNT]:

@@ -55,7 +55,7 @@ def that_counts(made):
 
 def kept(engine):
     """The tuples of all relations with their copies, as the base tables give them to whoever reads them."""
-    found = {name: Counter() for name in engine._used}
+    found = {name: Counter() for name in engine.wires if isinstance(name, str)}
     for name, copies in found.items():
         for net in engine.base_tables.scan(name):
             copies.update(dict(zip(map(tuple, values(engine, name, net)), net.weights.tolist(), strict=True)))
@@ -65,7 +65,7 @@ def kept(engine):
 def values(engine, name, net):
     columns = [
         decode(np.ascontiguousarray(net.rows[:, i]), column.type, engine.memory.dictionary.extern).to_pylist()
-        for i, column in enumerate(engine._used[name])
+        for i, column in enumerate(engine.wires[name].columns)
     ]
     return zip(*columns, strict=True)
 
