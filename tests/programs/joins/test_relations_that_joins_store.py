@@ -81,7 +81,7 @@ def test_a_join_that_is_asked_says_what_base_tables_that_count_would_say(query, 
     for turn in range(10):
         batch = batch_of(random, database) if turn < 9 else database.everything(-1)
         database.apply(batch)
-        changes = {n: to_arrow(database.schema, n, rows) for n, rows in batch.items() if n in asking._used}
+        changes = {n: to_arrow(database.schema, n, rows) for n, rows in batch.items() if n in asking.wires}
         before = result_of(asking)
         delta = apply(asking, changes)
         assert apply(counting, changes) == delta
