@@ -39,6 +39,8 @@ class Stepwise:
         self.results: Counter[int] = Counter()
         self.apart = {"reserved_bytes"}  # of what both say of themselves
         self.ways = cycle(("apply", "read", "apply", "closed"))  # in which the call delivers
+        if any(part in query for part in ("MIN(", "MAX(", "DISTINCT ")):
+            self.apart.add("live_bytes")  # a call stores values that are inserted and deleted in one batch
         run = pipeline.run
 
         def noted(*arguments: Any) -> int:

@@ -89,6 +89,8 @@ def test_a_call_takes_a_batch_where_the_steps_do(seed: int, kind: str, monkeypat
         while (found := [fits(view, batch, room) for view in views]) == [False, False]:
             assert bag(views[0].to_table()) == bag(before)
             room += room // 3
+        if "live_bytes" in both.apart:  # heaps that grew stay as they are when their values are undone
+            found = [taken or fits(view, batch, 2 * room + 100) for view, taken in zip(views, found, strict=True)]
         assert found == [True, True], f"in {room} words"
         batch = drawn(1_000 * (number + 1) + 500, n)
         both.results.clear()

@@ -22,6 +22,8 @@ QUERIES = {
     "sums by another key": (f"SELECT k, c, SUM(v) AS s, SUM(d) t, COUNT(d) n {FROM} AND v > 1 GROUP BY k, c", TABLES),
     "products": (f"SELECT k, SUM(v * c) AS s, AVG(c) AS a {FROM} GROUP BY k", TABLES),
     "counts": (f"SELECT k, COUNT(*) AS n {FROM} GROUP BY k", TABLES),
+    "ends": (f"SELECT k, MIN(c) AS low, MAX(c) AS high, COUNT(*) AS n {FROM} GROUP BY k", TABLES),
+    "distinct values": (f"SELECT r.b, COUNT(DISTINCT c) AS n, MAX(k) AS m {FROM} GROUP BY r.b", TABLES),
     "one group": (f"SELECT COUNT(*) AS n, SUM(k) AS s {FROM}", TABLES),
     "hops": ("SELECT a.src, COUNT(*) AS n FROM g a, g b, g c WHERE a.dst = b.src AND b.dst = c.src GROUP BY 1", EDGES),
     "hops, all of them": ("SELECT COUNT(*) AS n FROM g a, g b WHERE a.dst = b.src", EDGES),

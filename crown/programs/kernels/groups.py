@@ -12,7 +12,7 @@ from crown.kernels.memory.arena import H_BUDGET, H_ROOT, H_VERSION, ZERO
 from crown.kernels.memory.pointers import beyond
 from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
 from crown.stages.kernels.groups import batch as group_batch
-from crown.stages.kernels.groups import outputs
+from crown.stages.kernels.groups import outputs, values
 
 # Words of a group stage in the plan.
 (
@@ -25,11 +25,12 @@ from crown.stages.kernels.groups import outputs
     G_KEYS_AT,  # offset of the list of the columns of events that are its keys
     G_SUMS_AT,  # offset of the recipes of its sums
     G_CARRIED_AT,  # offset of the recipes of the sums that the weights of rows carry
+    G_VALUES_AT,  # offset of the plan of values that it stores, or 0
     G_OUTPUTS_AT,  # offset of the plan of computed columns, or 0
     G_FIRST_TEXT,  # number of the first text that this plan names
     G_FORMS_AT,  # offset of the forms of its columns
     GROUPS_WORDS,
-) = range(13)
+) = range(14)
 # Words of a group stage in the state, behind those of its batch.
 (
     GS_NUMBERS,  # word of the memory with the group number of each event
@@ -45,7 +46,7 @@ GROUP_NOT_EMPTY = 22  # result of ``apply_groups``: a group without rows has sum
 
 
 @device
-def apply_groups(plan, op, identity, dictionary, memory, scratch, texts, free, state, blocks, grown):
+def apply_groups(plan, op, identity, dictionary, octets, memory, scratch, texts, free, state, blocks, grown):
     """Applies a block of events to the groups. Returns a result of ``batch.advance`` or ``GROUP_NOT_EMPTY``.
 
     Uses the memory from word ``free`` on. ``scratch``: the word of the memory where the scratch of expressions begins;
@@ -80,30 +81,52 @@ def apply_groups(plan, op, identity, dictionary, memory, scratch, texts, free, s
         for i in range(n):
             numbers[i] = 0
     rows, out = beyond(memory, stage[GS_SUMS]), beyond(memory, stage[GS_OUTPUT])
+    readings, values_plan = stage[GS_OUTPUT] + 2 * max_groups * (columns + 1), beyond(plan, plan[op + G_VALUES_AT])
+    free, changed_values = readings, False
     origin, none = beyond(memory, ZERO), beyond(memory, ZERO)
     passed, having, has_having, status = none, none, False, ZERO + group_batch.NEEDS_COLUMNS
     arena[H_BUDGET] -= grown
-    while status == group_batch.NEEDS_COLUMNS:
+    while status in (group_batch.NEEDS_COLUMNS, group_batch.NEEDS_ADDENDS):
         status = group_batch.advance(
             arena, plan[op + G_TABLE], stage_plan, identity, stage, strides, origin, weights, n, origin,
             forms, origin, dictionary, weights, 1, beyond(plan, plan[op + G_SUMS_AT]),
             beyond(plan, plan[op + G_CARRIED_AT]), none, numbers, n, handles, passed, having, has_having, rows,
             2 * max_groups * width, out, 2 * max_groups * (columns + 1),
         )  # fmt: skip
-        if status == group_batch.NEEDS_COLUMNS:
+        groups = stage[group_batch.S_GROUPS]
+        if status == group_batch.NEEDS_ADDENDS:
+            if plan[op + G_VALUES_AT] == 0 or stage[group_batch.S_FAR_COUNT] > 0:
+                break
+            changed_values = values.change_values(
+                arena, values_plan, identity, dictionary, octets, memory, forms, weights, n, numbers, handles, groups,
+                readings, rows, width, none,
+            )  # fmt: skip
+            if not changed_values:
+                stage[group_batch.S_STEP], status = group_batch.GATHER, ZERO + group_batch.OVER_BUDGET
+                break
+            multisets, read = values_plan[values.VALUES_COUNT], values_plan[values.VALUES_READINGS]
+            free = readings + values.words_of_values(multisets, read, n, groups)
+        elif status == group_batch.NEEDS_COLUMNS:
             end = ZERO - 1
             if plan[op + G_OUTPUTS_AT] != 0:
                 end = outputs.compute(
                     arena, dictionary, beyond(plan, plan[op + G_OUTPUTS_AT]), width, handles,
-                    stage[group_batch.S_GROUPS], rows, memory, stage[GS_OUTPUT] + 2 * max_groups * (columns + 1),
+                    groups, rows, memory, readings, free,
                     beyond(memory, texts + plan[op + G_FIRST_TEXT]), beyond(memory, scratch),
                     beyond(memory, scratch + SCRATCH),
                 )  # fmt: skip
             if end < 0:
                 break
             passed, has_having = beyond(memory, end), True
-            words_of_outputs = plan[plan[op + G_OUTPUTS_AT] + outputs.O_COLUMN_COUNT] * 2 * stage[group_batch.S_GROUPS]
+            words_of_outputs = plan[plan[op + G_OUTPUTS_AT] + outputs.O_COLUMN_COUNT] * 2 * groups
             having = beyond(memory, end + words_of_outputs)
+    if changed_values and status != group_batch.DONE:
+        last = values_plan[values.VALUES_COUNT] - 1
+        values.undo_values(
+            arena, values_plan, identity, dictionary, octets, memory, n, handles, stage[group_batch.S_GROUPS], readings,
+            last, ZERO - 1,
+        )  # fmt: skip
+        stage[group_batch.S_STEP], status = group_batch.GATHER, ZERO + group_batch.OVER_BUDGET
     arena[H_BUDGET] += grown
     if status != group_batch.DONE:
         return status

@@ -211,11 +211,11 @@ def _apply_join(plan, join, memory, state, slots, grown):
 
 
 @device
-def _apply_groups(plan, op, dictionary, memory, state, grown):
+def _apply_groups(plan, op, dictionary, octets, memory, state, grown):
     """Applies a block of events to a group stage. Returns what ``groups.apply_groups`` returns."""
     identity, scratch, text_codes = beyond(plan, plan[P_IDENTITY_AT]), plan[P_EXPRESSIONS], plan[P_TEXT_CODES]
     status = groups.apply_groups(
-        plan, op, identity, dictionary, memory, scratch, text_codes, state[R_FREE], state, R_BLOCKS, grown
+        plan, op, identity, dictionary, octets, memory, scratch, text_codes, state[R_FREE], state, R_BLOCKS, grown
     )
     if status == group_batch.DONE:
         output = R_BLOCKS + BLOCK_WORDS * plan[op + groups.G_OUTPUT]
@@ -331,7 +331,7 @@ def _apply_batch(batches, plan, texts, dictionary, octets, base, memory, bytes_o
             if kind == JOIN:
                 status = _apply_join(plan, op, memory, state, slots, grown)
             elif kind == GROUPS:
-                status = _apply_groups(plan, op, dictionary, memory, state, grown)
+                status = _apply_groups(plan, op, dictionary, octets, memory, state, grown)
             else:
                 status = _apply_pointwise(plan, op, memory, state, grown)
             grown += arena[H_LIVE] - live

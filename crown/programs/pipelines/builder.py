@@ -272,10 +272,12 @@ class _Builder:
             events = self._add_feed(read, native_form.feed)
         if not events.wide.isdisjoint(native_form.keys.tolist()):
             raise _NotNative("a computed key has more than 18 digits")
+        if native_form.values is not None and not events.wide.isdisjoint(native_form.values.columns):
+            raise _NotNative("MIN, MAX or DISTINCT reads a computed decimal of more than 18 digits")
         output = self._blocks.add_root()
         operator = GroupsOperator(stage, number, native_form, read, events, output, self._memory_of(number))
         if operator.pauses and (not last or self._excluded or read.root >= len(self._sources)):
-            raise _NotNative("the groups have HAVING or columns without native form, or values in order")
+            raise _NotNative("the groups have HAVING or columns without native form, or percentiles or texts in order")
         self._add(operator)
         self._blocks.by_source[number] = output
 

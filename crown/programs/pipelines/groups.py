@@ -15,6 +15,7 @@ from crown.programs.pipelines.plan import Plan
 from crown.stages.groups.batch import Batch, NativeGroups
 from crown.stages.groups.group import Groups
 from crown.stages.kernels.groups import batch as group_batch
+from crown.stages.kernels.groups import values as values_kernels
 from crown.stages.protocol import Part
 from crown.store.memory import address_of
 from crown.store.zset import Zset
@@ -44,6 +45,9 @@ class GroupsOperator:
         outputs = native.outputs
         self._fixed_words = 3 * self._columns + 2 + len(native.keys) + (0 if outputs is None else outputs.fixed)
         self._words_per_group = 2 * (self._sums + self._columns + 1) + (0 if outputs is None else outputs.words)
+        self._multisets, self._readings = 0, 0
+        if native.values is not None:
+            self._multisets, self._readings = native.values.multisets, native.values.readings
         self.register_words = 0 if outputs is None else outputs.program.register_words
         self.state_at = self.batch_words = 0
 
@@ -60,8 +64,10 @@ class GroupsOperator:
     @property
     def pauses(self) -> bool:
         """Returns True if Python must help with each batch."""
-        pauses = int(self._native.plan[group_batch.P_PAUSES])
-        return bool(pauses & ~(group_batch.PAUSE_SHOW if self._native.outputs is not None else 0))
+        native, pauses = self._native, int(self._native.plan[group_batch.P_PAUSES])
+        handled = group_batch.PAUSE_SHOW if native.outputs is not None else 0
+        handled |= group_batch.PAUSE_ADD if native.values is not None else 0
+        return bool(pauses & ~handled)
 
     def plan_words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan. Adds to the plan what they point to."""
@@ -72,6 +78,8 @@ class GroupsOperator:
         words[kernels.G_PLAN_AT], words[kernels.G_KEYS_AT] = plan.add(native.plan), plan.add(native.keys)
         words[kernels.G_SUMS_AT], words[kernels.G_CARRIED_AT] = plan.add(native.sums), plan.add(native.carried)
         words[kernels.G_FORMS_AT] = plan.add(forms_of_types([column.type for column in self.stage.columns]))
+        if native.values is not None:
+            words[kernels.G_VALUES_AT] = plan.add(native.values.plan)
         if native.outputs is not None:
             words[kernels.G_OUTPUTS_AT] = plan.add(native.outputs.plan)
             words[kernels.G_FIRST_TEXT] = plan.add_texts(native.outputs.program.named)
@@ -95,7 +103,8 @@ class GroupsOperator:
         state[start + kernels.GS_MAX_GROUPS] = max_groups
         if not state[start + kernels.GS_ARENA]:  # the state keeps it from batch to batch
             state[start + kernels.GS_ARENA], state[start + kernels.GS_ARENA_WORDS] = address_of(self.part.arena)
-        self.batch_words = self._fixed_words + 2 * (n + 1) + self._words_per_group * max_groups
+        values = values_kernels.words_of_values(self._multisets, self._readings, n, max_groups)
+        self.batch_words = self._fixed_words + 2 * (n + 1) + self._words_per_group * max_groups + int(values)
         rows[self.output.root] = 2 * max_groups
         return 0
 

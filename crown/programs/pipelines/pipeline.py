@@ -65,6 +65,7 @@ from crown.programs.pipelines.plan import Plan
 from crown.programs.pipelines.pointwise import PointwiseOperator
 from crown.programs.pipelines.sources import Source
 from crown.programs.tallies import Tallies
+from crown.stages.kernels.groups.heaps import VALUE_KEY
 from crown.stages.protocol import Part
 from crown.store.memory import numbers
 from crown.store.records import Records
@@ -257,7 +258,7 @@ class Pipeline:
         head[kernels.P_OUTPUT_WIDTH], head[kernels.P_OUTPUT] = self._output_width, self._output
         key_counts = [one.key_count for one in self._stateful if isinstance(one, GroupsOperator)]
         widths = [source.width for source in self.sources]
-        head[kernels.P_IDENTITY_AT] = plan.add(np.arange(max([1, *widths, *key_counts])))
+        head[kernels.P_IDENTITY_AT] = plan.add(np.arange(max([VALUE_KEY, *widths, *key_counts])))
         head[kernels.P_SECRET] = SECRET
         head[kernels.P_SOURCE_COUNT] = len(self.sources)
         head[kernels.P_SOURCES_AT] = plan.add([word for source in self.sources for word in source.plan_words(plan)])

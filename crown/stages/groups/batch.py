@@ -14,6 +14,7 @@ from crown.stages.feeds import Reader
 from crown.stages.groups.addends import Addends
 from crown.stages.groups.far import Far
 from crown.stages.groups.form import Form, Outputs
+from crown.stages.groups.multisets import NativeValues
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Placed
 from crown.stages.kernels.groups import batch as kernels
@@ -84,6 +85,7 @@ class NativeGroups(NamedTuple):
     - ``keys``: the key columns of the events.
     - ``sums``, ``carried``: the recipes of both.
     - ``scratch``: the number of words of scratch.
+    - ``values``: stores values in multisets; None if there are none, or Python stores them.
     - ``outputs``: computes columns and HAVING; None if there are none, or Python computes them.
     """
 
@@ -94,21 +96,20 @@ class NativeGroups(NamedTuple):
     sums: np.ndarray
     carried: np.ndarray
     scratch: int
+    values: NativeValues | None
     outputs: Outputs | None
 
 
 class Entry:
     """Prepares the events of the first feed: sums of ``terms`` of their groups, which are identified by ``keys``.
 
-    ``types``: the types of the columns of feeds. ``columns``: the columns that are the inputs; None if the rows of the
-    source are the inputs. ``key_rows``: the positions of the keys in the inputs.
+    ``types``: the types of the columns of feeds. ``key_rows``: the positions of the keys in the inputs.
     """
 
     def __init__(self, reader: Reader, keys: Sequence[str], terms: Sequence[Placed], types: Mapping[str, str]) -> None:
         self._reader = reader
         read = Addends(terms, types).reads
         self._reads = [*((name, False) for name in keys), *read]
-        self.columns = [name for name, _ in self._reads] if reader.places is None else None
         places = reader.places
         if places is None:  # the inputs are a new matrix of all columns that are read
             places = {name: len(keys) + i for i, (name, _) in enumerate(read)}
@@ -121,6 +122,17 @@ class Entry:
         self._forms[:, 1] = np.arange(len(self._forms))
         for name, wide in read:
             self._forms[places[name], 0] = CODES if wide else WORDS
+
+    def native_feed(self, more: Sequence[str]) -> tuple[NativeFeed | str | None, Mapping[str, int]]:
+        """Returns how a kernel makes the events with the columns ``more``, and the positions of columns in them.
+
+        Instead of how: None if the rows of the source are the events, or why no kernel makes them.
+        """
+        if self._reader.places is not None:
+            return None, self._reader.places
+        names = [name for name, _ in self._reads]
+        names += [name for name in more if name not in names]
+        return self._reader.native_feed(names), {name: names.index(name) for name in names}
 
     def new_batch(self, nets: Sequence[Zset], form: Form, width: int) -> Batch:
         """Returns a batch that has not started. ``width``: the number of words of a group's sums."""

@@ -11,6 +11,7 @@ import numpy as np
 from crown.expressions.kernels.evaluate import CODES, WORDS
 from crown.expressions.program import Program, is_wide, native
 from crown.stages.groups.aggregates import Rule
+from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels.groups import batch as group_batch
 from crown.stages.kernels.groups import batch as kernels
@@ -89,8 +90,13 @@ class Outputs(NamedTuple):
     fixed: int
 
 
-def native_outputs(stage: GroupStage, form: Form, rules: Sequence[Rule], layout: Layout) -> Outputs | None:
-    """Returns how a kernel computes the given columns of a form, and HAVING; None if some part has no native form."""
+def native_outputs(
+    stage: GroupStage, form: Form, rules: Sequence[Rule], layout: Layout, readings: Sequence[Reading]
+) -> Outputs | None:
+    """Returns how a kernel computes the given columns of a form, and HAVING; None if some part has no native form.
+
+    ``readings``: those of ordered values that a kernel makes.
+    """
     exprs = [output.expr for output in stage.outputs if output.name in form.given]
     having = [] if stage.having is None else [stage.having]
     if any(output.expr.type != output.type for output in stage.outputs if output.name in form.given):
@@ -103,8 +109,12 @@ def native_outputs(stage: GroupStage, form: Form, rules: Sequence[Rule], layout:
     for name, wide in program.reads:
         if name in stage.keys:
             found: list[int] | None = [group_batch.KEY, stage.keys.index(name)]
-        else:  # the digits of a sum that is sent to another cell belong to no rule
-            found = by_name[name].native(layout) if name in by_name else None
+        elif name not in by_name:
+            return None  # the digits of a sum that is sent to another cell
+        elif (reading := by_name[name].reading) is not None:
+            found = [group_batch.PASSED, readings.index(reading)] if reading in readings else None
+        else:
+            found = by_name[name].native(layout)
         if found is None:
             return None
         reads += [*found, *[0] * (group_batch.COLUMN_WORDS - len(found)), CODES if wide else WORDS]

@@ -149,15 +149,17 @@ class Groups(Stage):
         entry, (reader, *more) = self._entry, self._readers
         if more or self._imported_sums is not None or reader.feed.weight != 1:
             return "it reads several sources, rows several times, or sums of other cells"
-        feed = None if entry.columns is None else reader.native_feed(entry.columns)
+        feed, places = entry.native_feed(self._multisets.columns)
         if isinstance(feed, str):
             return feed
-        if feed is not None and not feed.wide.isdisjoint(entry.key_rows.tolist()):
+        near, keys, sums, outputs = self._near, entry.key_rows, entry.sums.recipe, None
+        if feed is not None and not feed.wide.isdisjoint(keys.tolist()):
             return "a computed key has more than 18 digits"
-        near, sums, scratch, outputs = self._near, entry.sums.recipe, self._scratch.size, None
+        values = self._multisets.native(places, self._addends, [(one.values, one.kept) for one in self._readings])
+        scratch = max(self._scratch.size, 0 if values is None else values.scratch)
         if near.plan[kernels.P_PAUSES] & kernels.PAUSE_SHOW:
-            outputs = native_outputs(self.stage, near, self._rules, self._layout)
-        return NativeGroups(feed, near.plan, self._table, entry.key_rows, sums, self._carried, scratch, outputs)
+            outputs = native_outputs(self.stage, near, self._rules, self._layout, self._readings if values else ())
+        return NativeGroups(feed, near.plan, self._table, keys, sums, self._carried, scratch, values, outputs)
 
     @property
     def holds_far(self) -> bool:

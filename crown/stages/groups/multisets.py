@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.memory.arena import T_COUNT, T_TALLIES
 from crown.results.columns import Column, Frame
-from crown.stages.groups.addends import counted
+from crown.stages.groups.addends import Addends, counted
 from crown.stages.kernels.groups import heaps
 from crown.stages.kernels.groups import multisets as kernels
+from crown.stages.kernels.groups import values as native_values
 from crown.stages.orders import order_of
 from crown.stages.protocol import Part
 from crown.stages.trees import Trees
@@ -54,6 +56,17 @@ def _spec(values: Values, types: Sequence[str]) -> np.ndarray:
     said = [(i, one.falling, one.nulls_last) for i, one in enumerate(values.order, 1)]
     words = [[at, order_of(types[at]), falling, last] for at, falling, last in (*said, (0, False, False))]
     return np.array(words, np.int64).reshape(-1)
+
+
+class NativeValues(NamedTuple):
+    """How a kernel stores the values of events: the ``plan`` for ``crown.stages.kernels.groups.values``, its numbers of
+    ``multisets`` and ``readings``, the ``columns`` of the events that it reads, and the words of ``scratch``."""
+
+    plan: np.ndarray
+    multisets: int
+    readings: int
+    columns: frozenset[int]
+    scratch: int
 
 
 @dataclass(slots=True, eq=False)
@@ -112,6 +125,36 @@ class Multisets:
     def __len__(self) -> int:
         """Returns the number of different values of all groups."""
         return int(self._part.arena[self._table + T_TALLIES])
+
+    @property
+    def columns(self) -> list[str]:
+        """Returns the columns of events that a kernel reads: arguments and filters."""
+        read = [(one.values.argument, one.values.where) for one in self.all]
+        return list(dict.fromkeys(name for pair in read for name in pair if name is not None))
+
+    def native(
+        self, places: Mapping[str, int], addends: Mapping[Values, Addends], ends: Sequence[tuple[Values, int]]
+    ) -> NativeValues | None:
+        """Returns how a kernel stores the values; None if there are none, or some are stored in trees.
+
+        ``places``: the positions of columns in events. ``addends``: what distinct values add. ``ends``: the ends that
+        are read, each as values and a side.
+        """
+        if not self.all or any(one.kept == kernels.TREE or len(one.types) > 1 for one in self.all):
+            return None
+        head = [self._table, len(self.all), len(ends)]
+        recipes_at = len(head) + native_values.MULTISET_WORDS * len(self.all) + native_values.READING_WORDS * len(ends)
+        words, recipes = list[int](), list[int]()
+        for one in self.all:
+            column, condition = places[one.values.argument], one.values.where
+            chosen = -1 if condition is None else places[condition]
+            words += [column, chosen, one.place, one.kept, int(one.spec[1]), recipes_at + len(recipes)]
+            recipes += addends[one.values].recipe.tolist()
+        for values, side in ends:
+            words += [self._by_values[values].place, side]
+        plan = np.array([*head, *words, *recipes], np.int64)
+        read, scratch = frozenset(places[name] for name in self.columns), max(one.room for one in addends.values())
+        return NativeValues(plan, len(self.all), len(ends), read, scratch)
 
     def apply(
         self, fed: Sequence[Events], handles: np.ndarray

@@ -153,7 +153,12 @@ def settle(arena, t, identity, handles, place, sides, values, octets, order):
     """
     n = handles.size
     arena, identity, handles = words(arena), constants(identity), words(handles)
-    values, octets = words(values), words(octets)
+    settle_groups(arena, t, identity, handles, n, place, sides, words(values), words(octets), order)
+
+
+@device
+def settle_groups(arena, t, identity, handles, n, place, sides, values, octets, order):
+    """Runs ``settle`` for ``n`` groups."""
     seen = 0
     for i in range(n):
         if i == seen:
@@ -181,7 +186,12 @@ def tops(arena, handles, place, side, out):
     """Writes the least (``side`` MINIMA) or greatest value of the multisets of settled groups; NULL for an empty
     one."""
     n = handles.size
-    arena, handles, out = words(arena), words(handles), words(out)
+    read_tops(words(arena), words(handles), n, place, side, words(out))
+
+
+@device
+def read_tops(arena, handles, n, place, side, out):
+    """Runs ``tops`` for ``n`` groups."""
     for i in range(n):
         heap = handles[i] + place + side
         out[i] = NULL

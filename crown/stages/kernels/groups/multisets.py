@@ -11,7 +11,7 @@ unused word, or a word per heap.
 
 from __future__ import annotations
 
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, T_CAPACITY, T_SLOTS, T_TALLIES, release
 from crown.kernels.memory.pointers import constants, words
 from crown.kernels.memory.tables import LOW32, made_in, record_in, remove_from, seek
@@ -39,6 +39,14 @@ def change(arena, t, strides, width, spec, keys, weights, places, kept, values, 
     n = weights.size
     arena, strides, keys, weights = words(arena), constants(strides), words(keys), words(weights)
     spec, places, values, octets, flips = constants(spec), words(places), words(values), words(octets), words(flips)
+    return change_counts(
+        arena, t, strides, width, spec[1], keys, weights, n, places, kept, values, octets, flips, start
+    )
+
+
+@device
+def change_counts(arena, t, strides, width, order, keys, weights, n, places, kept, values, octets, flips, start):
+    """Runs ``change`` for ``n`` values, which need not be distinct. ``order``: the order of their only column."""
     seen = start
     for i in range(start, n):
         if i == seen:
@@ -64,9 +72,9 @@ def change(arena, t, strides, width, spec, keys, weights, places, kept, values, 
         if before == 0:
             missing = kept & ~arena[record + HEAPS]
             if missing & MINIMA:
-                push(arena, values, octets, spec[1], MINIMA, places[i] + MINIMA, record)
+                push(arena, values, octets, order, MINIMA, places[i] + MINIMA, record)
             if missing & MAXIMA:
-                push(arena, values, octets, spec[1], MAXIMA, places[i] + MAXIMA, record)
+                push(arena, values, octets, order, MAXIMA, places[i] + MAXIMA, record)
         elif after == 0 and arena[record + HEAPS] == 0:
             remove_from(arena, t, slot)
             release(arena, record, RECORD)

@@ -14,7 +14,7 @@ from crown.kernels.jit import device
 from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
 from crown.kernels.strings import NULL, short_number
-from crown.stages.kernels.groups.batch import COLUMN_WORDS, write_column
+from crown.stages.kernels.groups.batch import COLUMN_WORDS, PASSED, V_SOURCE, write_column
 
 # Words of a plan.
 (
@@ -34,13 +34,14 @@ def words_per_group(reads, words, columns):
 
 
 @device
-def compute(arena, dictionary, plan, width, handles, groups, rows, memory, free, texts, scratch, registers):
+def compute(arena, dictionary, plan, width, handles, groups, rows, memory, readings, free, texts, scratch, registers):
     """Computes the passed columns of groups before and after the batch, in the memory from word ``free`` on.
 
     Behind them stands 1 for each row for which HAVING holds. Returns where the columns begin, or -1 if a value has no
     code here, or a looked-up text is unknown.
 
-    ``width``: words of the sums of a group, which are ``rows``. ``texts``, ``scratch`` and ``registers``: see
+    ``width``: words of the sums of a group, which are ``rows``. ``readings``: the word of the memory where the readings
+    of ordered values begin, each before and after the batch. ``texts``, ``scratch`` and ``registers``: see
     ``crown.expressions.kernels.evaluate``. The memory begins with scratch for quotients.
     """
     reads, total, after = plan[O_READ_COUNT], 2 * groups, groups * width
@@ -49,12 +50,14 @@ def compute(arena, dictionary, plan, width, handles, groups, rows, memory, free,
     for number in range(reads):
         column = OUTPUTS_HEAD + READ_WORDS * number
         forms[2 * number], forms[2 * number + 1] = plan[column + COLUMN_WORDS], free
+        read = readings + plan[column + V_SOURCE] * total if plan[column] == PASSED else ZERO
         bad_group = write_column(
-            arena, plan, column, width, handles, groups, rows, ZERO, memory, ZERO, memory, memory, free
+            arena, plan, column, width, handles, groups, rows, ZERO, memory, read, memory, memory, free
         )
         if bad_group < 0:
+            read += groups
             bad_group = write_column(
-                arena, plan, column, width, handles, groups, rows, after, memory, ZERO, memory, memory, free + groups
+                arena, plan, column, width, handles, groups, rows, after, memory, read, memory, memory, free + groups
             )
         if bad_group >= 0:
             return ZERO - 1
