@@ -114,7 +114,7 @@ def test_a_view_that_a_fork_has_filled_is_one_that_was_registered(
         with pytest.raises(CrownError, match="not a fork of the database"):
             db.adopt(crown.database(SCHEMA))
         assert db.stats()["log_bytes"] > 0
-    monkeypatch.setattr(DatabaseEngine, "_insert", None)  # nothing is filled in again
+    monkeypatch.setattr(DatabaseEngine, "_insert_net", None)  # nothing is filled in again
     with crown.open_database(tmp_path / "db") as db:
         assert contents(db) == contents(twin)
         db.check_invariants()

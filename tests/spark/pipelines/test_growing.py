@@ -101,7 +101,7 @@ def test_the_others_go_on_while_views_are_computed_and_then_all_do(
         assert set(next(rounds).changed) == {"totals", "pairs", "large"}
     rounds.close()
     orders.change()
-    monkeypatch.setattr(DatabaseEngine, "_insert", None)  # a process that opens the state fills nothing again
+    monkeypatch.setattr(DatabaseEngine, "_insert_net", None)  # a process that opens the state fills nothing again
     orders.pipeline(TOTALS | ADDED).run()
     orders.check(TOTALS | ADDED)
 
