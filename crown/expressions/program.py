@@ -1,10 +1,10 @@
-"""Expressions as programs for ``crown.expressions.kernels.evaluate``: what has a native form, and what it becomes.
+"""Compiles expressions to programs for ``crown.expressions.kernels.evaluate``, if they have a native form.
 
-A value is a word, the code of its type; of a decimal with more than 18 digits two. A text that is written in a query
-is looked up when the program runs: one that is in no row has no code, and equals none. What is not listed here (texts,
-but for whether two are equal; most functions; casts that read, write or round doubles) has no native form: Arrow
-evaluates it (``plans.expressions.evaluate``), and both give the same values. What depends on one text column alone is
-evaluated by Arrow once per text, and then looked up by the code of the text (``crown.store.lookups``).
+A value is one word, the code of its type; a decimal with more than 18 digits has two words. A text in a query is looked
+up in the dictionary when the program runs; a text that no row has gets a code that equals no other. These have no
+native form: texts, except comparisons for equality; most functions; casts that read, write or round doubles. Arrow
+evaluates them (``plans.expressions.evaluate``), with the same results. Arrow evaluates an expression of a single text
+column once per distinct text, and the program looks up the result by the code of the text (``crown.store.lookups``).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _MICROS = ("micros_of", "months_of", "unix_micros", "timestamp_micros")
 _MOMENTS = ("timestamp", "timestamp_ntz")
 _PARTS = {"year": E.YEAR, "month": E.MONTH, "day": E.DAY}
 _OF_DOUBLES, _OF_WIDE = E.EQUAL_DOUBLES - E.EQUAL, E.EQUAL_WIDE - E.EQUAL
-_ASKED = {"eq": E.EQUAL, "ne": E.EQUAL, "nseq": E.SAME}  # of two words; else which one is less
-_MOST_LISTED = 32  # values of IN: one instruction compares with one of them
-_POWER = 18  # the largest power of ten that is a word
+_EQUALITIES = {"eq": E.EQUAL, "ne": E.EQUAL, "nseq": E.SAME}  # equality of two words; all other comparisons are LESS
+_MAX_LISTED = 32  # values of IN; there is one instruction per value
+_MAX_POWER = 18  # exponent of the largest power of ten that fits in a word
 WIDE_NULL = (0, NULL)
 _NO_TEXTS = np.empty(0, np.int64)
 
 
 class _NotNative(Exception):
-    """Something has no native form."""
+    """Tells which part of an expression has no native form."""
 
 
 def is_wide(type_: str) -> bool:
@@ -52,11 +52,12 @@ def is_wide(type_: str) -> bool:
 
 
 class Program:
-    """Several expressions in native form. What they have in common is worked out once.
+    """Several expressions in native form. Common subexpressions are evaluated once.
 
-    ``reads``: the columns that are read, and whether they are wide decimals; ``types``: those of the outputs, and
-    ``words``: how many words a row of them takes. ``plan``, ``register_words`` and ``named``, texts whose codes
-    are looked up, and expressions whose values are, are what a kernel needs.
+    - ``reads``: the columns that the program reads, and whether each is a wide decimal.
+    - ``types``: the types of the outputs. ``output_words``: words of the outputs, per row.
+    - ``plan``: the plan for the kernel. ``register_words``: room for its registers.
+    - ``texts``: the texts whose codes the kernel needs, then the expressions whose lookup tables it needs.
     """
 
     def __init__(self, expressions: Sequence[Expr], looks_up: bool = True) -> None:
@@ -64,66 +65,66 @@ class Program:
             expressions = [_with_lookups(expr) for expr in expressions]
         self._registers: dict[Any, int] = {}
         self._constants: list[int] = []
-        self._texts: dict[str, int] = {}  # of comparisons, and their registers
+        self._texts: dict[str, int] = {}  # text of a comparison -> register of its code
         self._lookups: dict[Expr, int] = {}
-        self._steps: list[int] = []
-        self._n = 0
+        self._instructions: list[int] = []
+        self._register_count = 0
         columns = {c.value: c.type for e in expressions for c in e.postorder() if c.op == "col"}
         self.reads = [(name, is_wide(type_)) for name, type_ in columns.items()]
         for name, type_ in columns.items():
-            self._registers["col", type_, name] = self._new()
+            self._registers["col", type_, name] = self._new_register()
         self.types = [expr.type for expr in expressions]
         outputs = []
         for expr in expressions:
-            outputs += [self._of(expr), int(is_wide(expr.type))]
+            outputs += [self._register_of(expr), int(is_wide(expr.type))]
         registers = [*self._texts.values(), *self._lookups.values()]
         head = [
             len(columns),
             len(self._constants) // 3,
             len(registers),
-            len(self._steps) // E.INSTRUCTION_WORDS,
+            len(self._instructions) // E.INSTRUCTION_WORDS,
             len(expressions),
         ]
-        self.named: list[bytes | Expr] = [*(text.encode() for text in self._texts), *self._lookups]
-        self._written = encoded(list(self._texts))
-        self.plan = np.array([*head, *self._constants, *registers, *self._steps, *outputs], np.int64)
-        self.words = sum(2 if is_wide(type_) else 1 for type_ in self.types)
-        self.register_words = 2 * E.BLOCK_ROWS * self._n
+        self.texts: list[bytes | Expr] = [*(text.encode() for text in self._texts), *self._lookups]
+        self._encoded_texts = encoded(list(self._texts))
+        self.plan = np.array([*head, *self._constants, *registers, *self._instructions, *outputs], np.int64)
+        self.output_words = sum(2 if is_wide(type_) else 1 for type_ in self.types)
+        self.register_words = 2 * E.BLOCK_ROWS * self._register_count
 
     def run(self, inputs: np.ndarray, forms: np.ndarray, pairs: np.ndarray, dictionary: Dictionary) -> np.ndarray:
-        """Returns the outputs, one after the other: see ``crown.expressions.kernels.evaluate``. O(rows)."""
-        out = np.empty(self.words * inputs.shape[1], np.int64)
+        """Returns the outputs, one after the other (see ``crown.expressions.kernels.evaluate``). O(rows)."""
+        out = np.empty(self.output_words * inputs.shape[1], np.int64)
         registers, scratch = np.empty(self.register_words, np.int64), np.empty(D.SCRATCH, np.int64)
-        given = dictionary.memory[0], self.plan, inputs, forms, pairs
-        if not self.named:
-            E.evaluate(*given, _NO_TEXTS, registers, scratch, out)
+        arguments = dictionary.memory[0], self.plan, inputs, forms, pairs
+        if not self.texts:
+            E.evaluate(*arguments, _NO_TEXTS, registers, scratch, out)
             return out
         with dictionary.lock:
-            asked = True
-            while asked:
-                dictionary.learn()  # which may enter a text that the program names
-                codes = dictionary.interned(self._written, False)
+            unknown = True
+            while unknown:
+                dictionary.learn()  # may enter a text of the program
+                codes = dictionary.interned(self._encoded_texts, False)
                 texts = np.where(codes == 0, E.UNKNOWN - np.arange(len(codes)), codes)
                 tables = [dictionary.lookup(expr).address for expr in self._lookups]
-                named = np.array([*texts, *tables], np.int64) if tables else texts
-                asked = E.evaluate(*given, named, registers, scratch, out) > 0
+                text_codes = np.array([*texts, *tables], np.int64) if tables else texts
+                unknown = E.evaluate(*arguments, text_codes, registers, scratch, out) > 0
         return out
 
-    def _new(self) -> int:
-        self._n += 1
-        return 2 * E.BLOCK_ROWS * (self._n - 1)
+    def _new_register(self) -> int:
+        self._register_count += 1
+        return 2 * E.BLOCK_ROWS * (self._register_count - 1)
 
-    def _of(self, expr: Expr) -> int:
+    def _register_of(self, expr: Expr) -> int:
         """Returns the register of an expression."""
-        made: list[int] = []
+        registers: list[int] = []
         if _is_text(expr):
             raise _NotNative("a text")
         for node in expr.postorder():
-            if node.op not in _ASKED and node.op != "in" and any(map(_is_text, node.args)):
+            if node.op not in _EQUALITIES and node.op != "in" and any(map(_is_text, node.args)):
                 raise _NotNative("a text")
-            cut = len(made) - len(node.args)
-            made[cut:] = [self._node(node, made[cut:])]
-        return made[0]
+            first = len(registers) - len(node.args)
+            registers[first:] = [self._node(node, registers[first:])]
+        return registers[0]
 
     def _node(self, node: Expr, args: list[int]) -> int:
         if node.op == "col":
@@ -142,7 +143,7 @@ class Program:
     def _constant(self, low: int, high: int) -> int:
         key = ("constant", low, high)
         if key not in self._registers:
-            self._registers[key] = self._new()
+            self._registers[key] = self._new_register()
             self._constants += [self._registers[key], low, high]
         return self._registers[key]
 
@@ -150,86 +151,90 @@ class Program:
         """Returns the register with the code of a text."""
         key = ("text", value)
         if key not in self._registers:
-            self._texts[value] = self._registers[key] = self._new()
+            self._texts[value] = self._registers[key] = self._new_register()
         return self._registers[key]
 
-    def _step(self, op: int, args: Sequence[int], wide: int = 0, parameters: Sequence[int] = (), third: int = 0) -> int:
-        """Returns the register of what an instruction makes of others, which may be there."""
+    def _instruction(
+        self, op: int, args: Sequence[int], wide: int = 0, parameters: Sequence[int] = (), third: int = 0
+    ) -> int:
+        """Returns the register of the result of an instruction. Reuses the result of an equal instruction."""
         a, b, c = (*args, 0, 0, 0)[:3]
         c = third or c
         key = (op, a, b, c, wide, *parameters)
         if key not in self._registers:
-            to = self._registers[key] = self._new()
-            step = [op, to, a, b, c, wide, *parameters]
-            self._steps += step + [0] * (E.INSTRUCTION_WORDS - len(step))
+            target = self._registers[key] = self._new_register()
+            instruction = [op, target, a, b, c, wide, *parameters]
+            self._instructions += instruction + [0] * (E.INSTRUCTION_WORDS - len(instruction))
         return self._registers[key]
 
-    def _looked_up(self, node: Expr, args: list[int]) -> int:
-        """Returns the register of what is looked up by the code of a text."""
+    def _lookup(self, node: Expr, args: list[int]) -> int:
+        """Returns the register of a value that is looked up by the code of a text."""
         key = ("lookup", node.value)
         if key not in self._registers:
-            self._lookups[node.value] = self._registers[key] = self._new()
-        return self._step(E.LOOKUP, [args[0], self._registers[key]])
+            self._lookups[node.value] = self._registers[key] = self._new_register()
+        return self._instruction(E.LOOKUP, [args[0], self._registers[key]])
 
     # Numbers
     # ------------------------------------------------------------------------------------------------------------------
 
     def _arithmetic(self, node: Expr, args: list[int]) -> int:
         if node.type == "float64" and node.op in _ON_DOUBLES:
-            return self._step(_ON_DOUBLES[node.op], args)
+            return self._instruction(_ON_DOUBLES[node.op], args)
         if node.type in INTEGERS and node.op in _ON_WHOLE:
-            found = self._step(_ON_WHOLE[node.op], args)
-            return self._step(E.NARROW, [found]) if node.type == "int32" else found
+            result = self._instruction(_ON_WHOLE[node.op], args)
+            return self._instruction(E.NARROW, [result]) if node.type == "int32" else result
         raise _NotNative(node.op)
 
     def _decimal(self, node: Expr, args: list[int]) -> int:
         left, right = map(places, node.args)
-        made = decimal_parts(node.type)
-        assert made is not None
+        parts = decimal_parts(node.type)
+        assert parts is not None
         wide = [is_wide(arg.type) for arg in node.args]
-        quick = shifts(node.op, left, right, made)
-        if quick is not None and not any(wide) and not is_wide(node.type):
-            return self._step(_ON_SCALED[node.op], args, 0, [10**shift for shift in quick])
-        (_, s), (_, t), (p, scale) = left, right, made
-        ups, found = (0, 0), s + t
+        factors = shifts(node.op, left, right, parts)
+        if factors is not None and not any(wide) and not is_wide(node.type):
+            return self._instruction(_ON_SCALED[node.op], args, 0, [10**shift for shift in factors])
+        (_, s), (_, t), (p, scale) = left, right, parts
+        ups, exact_scale = (0, 0), s + t
         if node.op == "div":
-            ups, found = (scale - s + t, 0), scale
+            ups, exact_scale = (scale - s + t, 0), scale
         elif node.op != "mul":
-            found = max(s, t)
-            ups = (found - s, found - t)
-        if found < scale or min(ups) < 0:
+            exact_scale = max(s, t)
+            ups = (exact_scale - s, exact_scale - t)
+        if exact_scale < scale or min(ups) < 0:
             raise _NotNative("a scale that grows")
-        return self._exact(_ON_DECIMALS[node.op], args, ups, found - scale, p, [*wide, is_wide(node.type)])
+        return self._exact_decimal(
+            _ON_DECIMALS[node.op], args, ups, exact_scale - scale, p, [*wide, is_wide(node.type)]
+        )
 
-    def _exact(
+    def _exact_decimal(
         self, op: int, args: list[int], ups: tuple[int, int], drop: int, precision: int, wide: Sequence[bool]
     ) -> int:
         bound = 10**precision
-        scales = [word for up in ups for word in (up // _POWER, 10 ** (up % _POWER))]
+        scales = [word for up in ups for word in (up // _MAX_POWER, 10 ** (up % _MAX_POWER))]
         parameters = [*scales, drop, *_pair(bound)]
         flags = sum(1 << i for i, one in enumerate(wide) if one)
         a, b = (*args, args[0])[:2]
-        return self._step(E.DECIMAL, [a, b], flags, parameters, third=op)
+        return self._instruction(E.DECIMAL, [a, b], flags, parameters, third=op)
 
     def _cast(self, node: Expr, args: list[int]) -> int:
-        (given,), target = node.args, node.type
+        (source,), target = node.args, node.type
         parts = decimal_parts(target)
-        if given.type == target:
+        if source.type == target:
             return args[0]
-        if given.type in INTEGERS and target == "int64":
+        if source.type in INTEGERS and target == "int64":
             return args[0]
-        if given.type in INTEGERS and target == "int32":
-            return self._step(E.NARROW, args)
-        if given.type in INTEGERS and target == "float64":
-            return self._step(E.TO_DOUBLE, args)
-        if parts is None or (given.type not in INTEGERS and decimal_parts(given.type) is None):
+        if source.type in INTEGERS and target == "int32":
+            return self._instruction(E.NARROW, args)
+        if source.type in INTEGERS and target == "float64":
+            return self._instruction(E.TO_DOUBLE, args)
+        if parts is None or (source.type not in INTEGERS and decimal_parts(source.type) is None):
             raise _NotNative("cast")
-        scale = places(given)[1]
+        scale = places(source)[1]
         up, drop = max(parts[1] - scale, 0), max(scale - parts[1], 0)
-        wide = [is_wide(given.type), is_wide(given.type), is_wide(target)]
-        return self._exact(D.KEEP, args, (up, 0), drop, parts[0], wide)
+        wide = [is_wide(source.type), is_wide(source.type), is_wide(target)]
+        return self._exact_decimal(D.KEEP, args, (up, 0), drop, parts[0], wide)
 
-    def _negated(self, node: Expr, args: list[int]) -> int:
+    def _sign(self, node: Expr, args: list[int]) -> int:
         if node.args[0].type != node.type:
             raise _NotNative(node.op)
         whole, double, wide = {
@@ -237,11 +242,11 @@ class Program:
             "abs": (E.ABSOLUTE, E.ABSOLUTE_DOUBLE, E.ABSOLUTE_WIDE),
         }[node.op]
         if is_wide(node.type):
-            return self._step(wide, args)
+            return self._instruction(wide, args)
         if node.type == "float64":
-            return self._step(double, args)
-        found = self._step(whole, args)
-        return self._step(E.NARROW, [found]) if node.type == "int32" else found
+            return self._instruction(double, args)
+        result = self._instruction(whole, args)
+        return self._instruction(E.NARROW, [result]) if node.type == "int32" else result
 
     # Truth values
     # ------------------------------------------------------------------------------------------------------------------
@@ -251,141 +256,143 @@ class Program:
         if left.type == "null" or right.type == "null":
             raise _NotNative("an untyped NULL")
         if left.type != right.type:
-            args = self._aligned(left, right, args)
-        kind = 0
+            args = self._of_one_scale(left, right, args)
+        variant = 0
         if left.type != right.type or is_wide(left.type):
-            kind = _OF_WIDE
+            variant = _OF_WIDE
         elif left.type == "float64":
-            kind = _OF_DOUBLES
-        elif uses_dictionary(left.type) and node.op not in _ASKED:
+            variant = _OF_DOUBLES
+        elif uses_dictionary(left.type) and node.op not in _EQUALITIES:
             raise _NotNative("the order of texts")
         if node.op in ("gt", "le"):
             args = args[::-1]
-        found = self._step(_ASKED.get(node.op, E.LESS) + kind, args)
-        return self._step(E.NOT, [found]) if node.op in ("ne", "le", "ge") else found
+        result = self._instruction(_EQUALITIES.get(node.op, E.LESS) + variant, args)
+        return self._instruction(E.NOT, [result]) if node.op in ("ne", "le", "ge") else result
 
-    def _aligned(self, left: Expr, right: Expr, args: list[int]) -> list[int]:
-        """Returns two numbers of different types as wide decimals of one scale."""
+    def _of_one_scale(self, left: Expr, right: Expr, args: list[int]) -> list[int]:
+        """Returns the registers of two numbers of different types as wide decimals of one scale."""
         if not all(one.type in INTEGERS or decimal_parts(one.type) for one in (left, right)):
             raise _NotNative("values that are not decimals")
-        both = [places(left), places(right)]
-        scale = max(s for _, s in both)
-        if max(p - s for p, s in both) + scale > MOST_DIGITS:
+        shapes = [places(left), places(right)]
+        scale = max(s for _, s in shapes)
+        if max(p - s for p, s in shapes) + scale > MOST_DIGITS:
             raise _NotNative("more digits than two words have")
-        found = []
-        for one, (_, s), at in zip((left, right), both, args, strict=True):
+        registers = []
+        for one, (_, s), register in zip((left, right), shapes, args, strict=True):
             wide = is_wide(one.type)
-            found.append(self._exact(D.KEEP, [at], (scale - s, 0), 0, MOST_DIGITS, [wide, wide, True]))
-        return found
+            registers.append(
+                self._exact_decimal(D.KEEP, [register], (scale - s, 0), 0, MOST_DIGITS, [wide, wide, True])
+            )
+        return registers
 
-    def _both(self, node: Expr, args: list[int]) -> int:
-        found = args[0]
+    def _connective(self, node: Expr, args: list[int]) -> int:
+        result = args[0]
         for arg in args[1:]:
-            found = self._step(E.AND if node.op == "and" else E.OR, [found, arg])
-        return found
+            result = self._instruction(E.AND if node.op == "and" else E.OR, [result, arg])
+        return result
 
     def _not(self, node: Expr, args: list[int]) -> int:
-        return self._step(E.NOT, args)
+        return self._instruction(E.NOT, args)
 
     def _is_null(self, node: Expr, args: list[int]) -> int:
-        return self._step(E.IS_NULL_WIDE if is_wide(node.args[0].type) else E.IS_NULL, args)
+        return self._instruction(E.IS_NULL_WIDE if is_wide(node.args[0].type) else E.IS_NULL, args)
 
     def _in(self, node: Expr, args: list[int]) -> int:
         value, *items = node.args
         if any(item.type != value.type for item in items) or value.type == "null":
             raise _NotNative("a list of several types")
-        if len(items) > _MOST_LISTED:
+        if len(items) > _MAX_LISTED:
             raise _NotNative("a long list, which Arrow hashes")
-        found = [
-            self._comparison(Expr("eq", "bool", (value, item)), [args[0], at])
-            for item, at in zip(items, args[1:], strict=True)
+        matches = [
+            self._comparison(Expr("eq", "bool", (value, item)), [args[0], register])
+            for item, register in zip(items, args[1:], strict=True)
         ]
-        return self._both(Expr("or", "bool"), found)
+        return self._connective(Expr("or", "bool"), matches)
 
     # Choices
     # ------------------------------------------------------------------------------------------------------------------
 
     def _select(self, type_: str, condition: int, then: int, other: int) -> int:
-        return self._step(E.SELECT, [condition, then, other], int(is_wide(type_)))
+        return self._instruction(E.SELECT, [condition, then, other], int(is_wide(type_)))
 
     def _case(self, node: Expr, args: list[int]) -> int:
         if any(arg.type != node.type for arg in (*node.args[1:-1:2], node.args[-1])):
             raise _NotNative("branches of several types")
-        found = args[-1]
+        result = args[-1]
         for condition, value in reversed(list(zip(args[:-1:2], args[1:-1:2], strict=True))):
-            found = self._select(node.type, condition, value, found)
-        return found
+            result = self._select(node.type, condition, value, result)
+        return result
 
     def _coalesce(self, node: Expr, args: list[int]) -> int:
         if any(arg.type != node.type for arg in node.args):
             raise _NotNative("values of several types")
-        found = args[-1]
-        for at in reversed(args[:-1]):
-            none = self._step(E.IS_NULL_WIDE if is_wide(node.type) else E.IS_NULL, [at])
-            found = self._select(node.type, none, found, at)
-        return found
+        result = args[-1]
+        for register in reversed(args[:-1]):
+            is_null = self._instruction(E.IS_NULL_WIDE if is_wide(node.type) else E.IS_NULL, [register])
+            result = self._select(node.type, is_null, result, register)
+        return result
 
     def _part(self, node: Expr, args: list[int]) -> int:
         if node.args[0].type != "date" or node.type != "int32":
             raise _NotNative(node.op)
-        return self._step(_PARTS[node.op], args)
+        return self._instruction(_PARTS[node.op], args)
 
-    def _later(self, node: Expr, args: list[int]) -> int:
-        """Returns the register of a moment plus microseconds."""
+    def _plus_micros(self, node: Expr, args: list[int]) -> int:
+        """Returns the register of a timestamp plus microseconds."""
         if node.type not in _MOMENTS or node.args[0].type != node.type:
             raise _NotNative(node.op)
-        return self._step(E.ADD, args)
+        return self._instruction(E.ADD, args)
 
     def _window_start(self, node: Expr, args: list[int]) -> int:
-        """Returns the register of the last multiple of a length that is not after a moment."""
+        """Returns the register of the last multiple of a length that is not after a timestamp."""
         moment, length = node.args
         if moment.type not in _MOMENTS or length.op != "literal" or length.value is None or length.value <= 0:
             raise _NotNative(node.op)
-        rest = self._step(E.MOD, args)  # with the sign of the moment
-        rest = self._step(E.MOD, [self._step(E.ADD, [rest, args[1]]), args[1]])
-        return self._step(E.SUB, [args[0], rest])
+        remainder = self._instruction(E.MOD, args)  # has the sign of the timestamp
+        remainder = self._instruction(E.MOD, [self._instruction(E.ADD, [remainder, args[1]]), args[1]])
+        return self._instruction(E.SUB, [args[0], remainder])
 
 
 _NODES: Mapping[str, Callable[[Program, Expr, list[int]], int]] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "mod"), Program._arithmetic),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "nseq"), Program._comparison),
-    **dict.fromkeys(("and", "or"), Program._both),
+    **dict.fromkeys(("and", "or"), Program._connective),
     **dict.fromkeys(_PARTS, Program._part),
-    "neg": Program._negated,
-    "abs": Program._negated,
+    "neg": Program._sign,
+    "abs": Program._sign,
     "cast": Program._cast,
     **dict.fromkeys(_MICROS, lambda program, node, args: args[0]),  # the codes are these numbers
-    "plus_micros": Program._later,
+    "plus_micros": Program._plus_micros,
     "tumble_start": Program._window_start,
     "not": Program._not,
     "isnull": Program._is_null,
     "in": Program._in,
     "case": Program._case,
     "coalesce": Program._coalesce,
-    "looked_up": Program._looked_up,
+    "looked_up": Program._lookup,
 }
 
 
 def _with_lookups(expr: Expr) -> Expr:
     """Replaces the largest parts of an expression that are looked up."""
-    todo, done = [(expr, False)], list[Expr]()
-    while todo:
-        node, seen = todo.pop()
-        if seen:
-            cut = len(done) - len(node.args)
-            done[cut:] = [Expr(node.op, node.type, tuple(done[cut:]), node.value)]
-        elif _is_looked_up(node):
+    stack, done = [(expr, False)], list[Expr]()
+    while stack:
+        node, visited = stack.pop()
+        if visited:
+            first = len(done) - len(node.args)
+            done[first:] = [Expr(node.op, node.type, tuple(done[first:]), node.value)]
+        elif _is_lookup(node):
             done.append(Expr("looked_up", node.type, (next(one for one in node.postorder() if one.op == "col"),), node))
         elif node.args:
-            todo.append((node, True))
-            todo += [(arg, False) for arg in reversed(node.args)]
+            stack.append((node, True))
+            stack += [(arg, False) for arg in reversed(node.args)]
         else:
             done.append(node)
     return done[0]
 
 
-def _is_looked_up(expr: Expr) -> bool:
-    """Returns True for what has no native form of its own, depends on one text column alone, and is a word."""
+def _is_lookup(expr: Expr) -> bool:
+    """Returns True for an expression without native form that depends on one text column alone and is one word."""
     if len(expr.columns) != 1 or not expr.args or expr.functions or expr.type == "null":
         return False
     if uses_dictionary(expr.type) and expr.type != "string":
@@ -428,7 +435,7 @@ def is_native(expr: Expr) -> bool:
 
 
 def needs_no_arrow(expr: Expr) -> bool:
-    """Returns True if an expression has a native form in which nothing is looked up that Arrow has evaluated."""
+    """Returns True if an expression has a native form without lookups, so that Arrow evaluates no part of it."""
     try:
         Program((expr,), looks_up=False)
     except _NotNative:

@@ -165,4 +165,4 @@ def test_several_expressions_share_what_they_have_in_common() -> None:
     both = native(tuple(map(cases.expression, texts)))
     alone = [native((cases.expression(text),)) for text in texts]
     assert both is not None
-    assert len(both._steps) < sum(len(one._steps) for one in alone if one is not None)
+    assert len(both._instructions) < sum(len(one._instructions) for one in alone if one is not None)

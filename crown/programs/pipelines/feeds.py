@@ -38,7 +38,7 @@ class FeedOperator:
     def words_per_tuple(self) -> int:
         """Returns how many words of the memory it takes for each tuple of its root."""
         feed = self.native_feed
-        outputs = 0 if feed.program is None else feed.program.words
+        outputs = 0 if feed.program is None else feed.program.output_words
         filtered = (len(feed.columns) + len(feed.wide), self._weight_words) if feed.filters else (0, 0)
         return int(kernels.words_per_tuple(outputs, *filtered))
 
@@ -56,8 +56,8 @@ class FeedOperator:
         if feed.program is not None:
             words[kernels.F_PROGRAM_AT] = plan.add(feed.program.plan)
             words[kernels.F_PROGRAM_COLUMNS_AT] = plan.add(feed.program_columns)
-            words[kernels.F_PROGRAM_WORDS], words[kernels.F_FILTERS] = feed.program.words, feed.filters
-            words[kernels.F_FIRST_TEXT] = plan.add_texts(feed.program.named)
+            words[kernels.F_PROGRAM_WORDS], words[kernels.F_FILTERS] = feed.program.output_words, feed.filters
+            words[kernels.F_FIRST_TEXT] = plan.add_texts(feed.program.texts)
         return words
 
 

@@ -82,7 +82,7 @@ class GroupsOperator:
             words[kernels.G_VALUES_AT] = plan.add(native.values.plan)
         if native.outputs is not None:
             words[kernels.G_OUTPUTS_AT] = plan.add(native.outputs.plan)
-            words[kernels.G_FIRST_TEXT] = plan.add_texts(native.outputs.program.named)
+            words[kernels.G_FIRST_TEXT] = plan.add_texts(native.outputs.program.texts)
         return words
 
     def place(self, state_at: int) -> None:

@@ -120,7 +120,7 @@ def native_outputs(
         reads += [*found, *[0] * (group_batch.COLUMN_WORDS - len(found)), CODES if wide else WORDS]
     wide_columns = [int(is_wide(expr.type)) for expr in exprs]
     n = len(program.reads)
-    head = [n, len(having), len(exprs), program.words]
+    head = [n, len(having), len(exprs), program.output_words]
     plan = np.array([*head, *reads, *wide_columns, *program.plan], np.int64)
-    words = int(output_kernels.words_per_group(n, program.words, len(exprs)))
+    words = int(output_kernels.words_per_group(n, program.output_words, len(exprs)))
     return Outputs(plan, program, words, 2 * n)
