@@ -22,6 +22,7 @@ from crown.stages.kernels.groups import outputs, values
     G_INPUT,  # number of the block that it reads
     G_EVENTS,  # number of the block of its events: the same, or made from it by a feed
     G_OUTPUT,  # number of the block of the rows of its groups
+    G_STAGE_BLOCK,  # number of the block of the rows of the stage: the same, or its net
     G_KEYS_AT,  # offset of the list of the columns of events that are its keys
     G_SUMS_AT,  # offset of the recipes of its sums
     G_CARRIED_AT,  # offset of the recipes of the sums that the weights of rows carry
@@ -30,7 +31,7 @@ from crown.stages.kernels.groups import outputs, values
     G_FIRST_TEXT,  # number of the first text that this plan names
     G_FORMS_AT,  # offset of the forms of its columns
     GROUPS_WORDS,
-) = range(14)
+) = range(15)
 # Words of a group stage in the state, behind those of its batch.
 (
     GS_NUMBERS,  # word of the memory with the group number of each event
@@ -86,7 +87,7 @@ def apply_groups(plan, op, identity, dictionary, octets, memory, scratch, texts,
     origin, none = beyond(memory, ZERO), beyond(memory, ZERO)
     passed, having, has_having, status = none, none, False, ZERO + group_batch.NEEDS_COLUMNS
     arena[H_BUDGET] -= grown
-    while status in (group_batch.NEEDS_COLUMNS, group_batch.NEEDS_ADDENDS):
+    while status in (group_batch.NEEDS_COLUMNS, group_batch.NEEDS_ADDENDS, group_batch.BEFORE_STORE):
         status = group_batch.advance(
             arena, plan[op + G_TABLE], stage_plan, identity, stage, strides, origin, weights, n, origin,
             forms, origin, dictionary, weights, 1, beyond(plan, plan[op + G_SUMS_AT]),

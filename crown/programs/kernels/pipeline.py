@@ -263,7 +263,7 @@ def _update_counters(plan, memory, state):
     for number in range(plan[P_BEFORE_GATE], plan[P_OPERATOR_COUNT]):
         kind, op = plan[plan[P_OPERATORS_AT] + 2 * number], plan[plan[P_OPERATORS_AT] + 2 * number + 1]
         if kind == GROUPS:
-            arena, output = _arena_of(plan, state, kind, op), plan[op + groups.G_OUTPUT]
+            arena, output = _arena_of(plan, state, kind, op), plan[op + groups.G_STAGE_BLOCK]
             arena[H_R_UPDATES] += _tuple_count(state, plan[op + groups.G_INPUT])
             arena[H_EMITTED] += _tuple_count(state, output)
             _add_to_row_count(arena, memory, state, output)

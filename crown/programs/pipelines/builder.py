@@ -274,12 +274,14 @@ class _Builder:
             raise _NotNative("a computed key has more than 18 digits")
         if native_form.values is not None and not events.wide.isdisjoint(native_form.values.columns):
             raise _NotNative("MIN, MAX or DISTINCT reads a computed decimal of more than 18 digits")
-        output = self._blocks.add_root()
-        operator = GroupsOperator(stage, number, native_form, read, events, output, self._memory_of(number))
+        rows = self._blocks.add_root()
+        operator = GroupsOperator(stage, number, native_form, read, events, rows, self._memory_of(number))
         if operator.pauses and (not last or self._excluded or read.root >= len(self._sources)):
             raise _NotNative("the groups have HAVING or columns without native form, or percentiles or texts in order")
         self._add(operator)
-        self._blocks.by_source[number] = output
+        if not stage.shows_keys:
+            operator.output = self._add_net(rows, len(stage.columns))
+        self._blocks.by_source[number] = operator.output
 
 
 def _stage_range(first: int, end: int) -> str:

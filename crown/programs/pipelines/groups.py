@@ -26,8 +26,8 @@ _MIN_GROUPS = 1 << 12  # there is room for so many; for more if the batch before
 class GroupsOperator:
     """Group ``stage``, which has number ``number``. ``native``: its native form.
 
-    ``read``: the block that it reads; ``events``: the same, or what a feed makes of it; ``output``: the block of its
-    rows.
+    ``read``: the block that it reads; ``events``: the same, or what a feed makes of it; ``rows``: the block of the rows
+    of its groups. ``output`` is the same block, or its net.
     """
 
     kind = pipeline.GROUPS
@@ -35,11 +35,11 @@ class GroupsOperator:
     words_per_tuple = fixed_words = 0  # see ``batch_words``
 
     def __init__(
-        self, stage: Groups, number: int, native: NativeGroups, read: Block, events: Block, output: Block, part: Part
+        self, stage: Groups, number: int, native: NativeGroups, read: Block, events: Block, rows: Block, part: Part
     ) -> None:
-        self.stage, self.number, self.output, self.part = stage, number, output, part
-        self.root = output.root
-        self._native, self._input, self._events = native, read, events
+        self.stage, self.number, self.output, self.part = stage, number, rows, part
+        self.root = rows.root
+        self._native, self._input, self._events, self._rows = native, read, events, rows
         self._sums = int(native.plan[group_batch.P_SUM_WORDS])
         self._columns = int(native.plan[group_batch.P_COLUMN_COUNT])
         outputs = native.outputs
@@ -65,7 +65,7 @@ class GroupsOperator:
     def pauses(self) -> bool:
         """Returns True if Python must help with each batch."""
         native, pauses = self._native, int(self._native.plan[group_batch.P_PAUSES])
-        handled = group_batch.PAUSE_SHOW if native.outputs is not None else 0
+        handled = group_batch.PAUSE_STORE | (group_batch.PAUSE_SHOW if native.outputs is not None else 0)
         handled |= group_batch.PAUSE_ADD if native.values is not None else 0
         return bool(pauses & ~handled)
 
@@ -74,7 +74,7 @@ class GroupsOperator:
         native, words = self._native, [0] * kernels.GROUPS_WORDS
         words[kernels.G_STATE], words[kernels.G_TABLE] = self.state_at, native.table
         words[kernels.G_INPUT], words[kernels.G_EVENTS] = self._input.number, self._events.number
-        words[kernels.G_OUTPUT] = self.output.number
+        words[kernels.G_OUTPUT], words[kernels.G_STAGE_BLOCK] = self._rows.number, self.output.number
         words[kernels.G_PLAN_AT], words[kernels.G_KEYS_AT] = plan.add(native.plan), plan.add(native.keys)
         words[kernels.G_SUMS_AT], words[kernels.G_CARRIED_AT] = plan.add(native.sums), plan.add(native.carried)
         words[kernels.G_FORMS_AT] = plan.add(forms_of_types([column.type for column in self.stage.columns]))
@@ -105,7 +105,7 @@ class GroupsOperator:
             state[start + kernels.GS_ARENA], state[start + kernels.GS_ARENA_WORDS] = address_of(self.part.arena)
         values = values_kernels.words_of_values(self._multisets, self._readings, n, max_groups)
         self.batch_words = self._fixed_words + 2 * (n + 1) + self._words_per_group * max_groups + int(values)
-        rows[self.output.root] = 2 * max_groups
+        rows[self._rows.root] = 2 * max_groups
         return 0
 
     def hand_over(self, memory: np.ndarray, state: Sequence[int], status: int) -> None:

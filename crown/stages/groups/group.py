@@ -107,14 +107,14 @@ class Groups(Stage):
         self._scratch = np.empty(room, np.int64)
         self._room = Room(self._layout.words, len(self.columns))
         plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
-        self._distinct = set(stage.keys) <= plain  # different groups have different rows
+        self.shows_keys = set(stage.keys) <= plain  # different groups have different rows
         made = {one.name: one.type for one in stage.aggregates} | {
             name: "int64" for one in stage.exported for name in one.columns
         }
         made |= {one.far: "binary" for one in stage.exported if one.far is not None}
         self._projection = Projection(stage.outputs, self._types | made, self._key_places)
         helped = self._multisets.all or self._imported_sums is not None
-        pauses = (kernels.PAUSE_ADD if helped else 0) | (0 if self._distinct else kernels.PAUSE_STORE)
+        pauses = (kernels.PAUSE_ADD if helped else 0) | (0 if self.shows_keys else kernels.PAUSE_STORE)
         self._near, self._with_far = (
             Form.of(stage, self._rules, self._layout, self._words, pauses, far) for far in (False, True)
         )
@@ -271,7 +271,7 @@ class Groups(Stage):
         n, columns = int(batch.state[kernels.S_ROWS]), len(self.columns)
         found = batch.out[: (columns + 1) * n].reshape(columns + 1, n)
         changed = Zset.of_columns(found[:columns], found[columns])
-        return changed if self._distinct else changed.net()
+        return changed if self.shows_keys else changed.net()
 
     def _add(self, batch: Batch) -> None:
         """Adds the addends that Python computes. Ordered values change at once, far parts later."""
@@ -390,7 +390,7 @@ class Groups(Stage):
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row. O(1) if all keys are columns of the stage, else O(groups)."""
         place = {output.expr.value: i for i, output in enumerate(self.stage.outputs) if output.expr.op == "col"}
-        if self._distinct and not self.stage.whole:
+        if self.shows_keys and not self.stage.whole:
             blocks: Iterator[np.ndarray] = iter([self.find(row[[place[name] for name in self.stage.keys]])])
         else:
             blocks = self._blocks()
@@ -407,7 +407,7 @@ class Groups(Stage):
         """Returns the output columns that are the keys, in the order of the keys, or None if some key is no output."""
         outputs = zip(self.stage.outputs, self.columns, strict=True)
         named = {output.expr.value: column for output, column in outputs if output.expr.op == "col"}
-        return tuple(named[key] for key in self.stage.keys) if self._distinct else None
+        return tuple(named[key] for key in self.stage.keys) if self.shows_keys else None
 
     def row_of(self, key: np.ndarray) -> Zset:
         """Returns the row of the group with a key (int64[keys], codes), if it has one. O(1)."""
