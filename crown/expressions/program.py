@@ -155,15 +155,15 @@ class Program:
         return self._registers[key]
 
     def _instruction(
-        self, op: int, args: Sequence[int], wide: int = 0, parameters: Sequence[int] = (), third: int = 0
+        self, op: int, args: Sequence[int], wide: int = 0, more: Sequence[int] = (), third: int = 0
     ) -> int:
         """Returns the register of the result of an instruction. Reuses the result of an equal instruction."""
         a, b, c = (*args, 0, 0, 0)[:3]
         c = third or c
-        key = (op, a, b, c, wide, *parameters)
+        key = (op, a, b, c, wide, *more)
         if key not in self._registers:
             target = self._registers[key] = self._new_register()
-            instruction = [op, target, a, b, c, wide, *parameters]
+            instruction = [op, target, a, b, c, wide, *more]
             self._instructions += instruction + [0] * (E.INSTRUCTION_WORDS - len(instruction))
         return self._registers[key]
 
@@ -202,11 +202,10 @@ class Program:
             ups = (exact_scale - s, exact_scale - t)
         if exact_scale < scale or min(ups) < 0:
             raise _NotNative("a scale that grows")
-        return self._exact_decimal(
-            _ON_DECIMALS[node.op], args, ups, exact_scale - scale, p, [*wide, is_wide(node.type)]
-        )
+        wide.append(is_wide(node.type))
+        return self._exact(_ON_DECIMALS[node.op], args, ups, exact_scale - scale, p, wide)
 
-    def _exact_decimal(
+    def _exact(
         self, op: int, args: list[int], ups: tuple[int, int], drop: int, precision: int, wide: Sequence[bool]
     ) -> int:
         bound = 10**precision
@@ -232,7 +231,7 @@ class Program:
         scale = places(source)[1]
         up, drop = max(parts[1] - scale, 0), max(scale - parts[1], 0)
         wide = [is_wide(source.type), is_wide(source.type), is_wide(target)]
-        return self._exact_decimal(D.KEEP, args, (up, 0), drop, parts[0], wide)
+        return self._exact(D.KEEP, args, (up, 0), drop, parts[0], wide)
 
     def _sign(self, node: Expr, args: list[int]) -> int:
         if node.args[0].type != node.type:
@@ -280,9 +279,7 @@ class Program:
         registers = []
         for one, (_, s), register in zip((left, right), shapes, args, strict=True):
             wide = is_wide(one.type)
-            registers.append(
-                self._exact_decimal(D.KEEP, [register], (scale - s, 0), 0, MOST_DIGITS, [wide, wide, True])
-            )
+            registers.append(self._exact(D.KEEP, [register], (scale - s, 0), 0, MOST_DIGITS, [wide, wide, True]))
         return registers
 
     def _connective(self, node: Expr, args: list[int]) -> int:
