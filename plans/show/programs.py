@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -259,9 +260,14 @@ def _order(order: Iterable[Order]) -> str:
     )
 
 
+_SHOWN = 60
+_LONG = re.compile(r"'(?:[^']|''){200,}'")
+"""Texts of which EXPLAIN shows only the first characters."""
+
+
 def _wrapped(line: str) -> list[str]:
     return textwrap.wrap(
-        line,
+        _LONG.sub(lambda found: f"{found[0][:_SHOWN]}…'", line),
         explain.WIDTH,
         initial_indent="  ",
         subsequent_indent="      ",

@@ -16,6 +16,7 @@ from plans.frontends.sql.groups.window_calls import with_windows
 from plans.frontends.sql.over.first_rows import first_rows
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.relations.constants import with_constants
+from plans.frontends.sql.relations.recursion import with_recursions
 from plans.frontends.sql.scope import Frame, Names, Reading, Scope
 from plans.frontends.sql.select import flatten, read
 from plans.frontends.sql.shape import hoisted
@@ -42,7 +43,7 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
     if parameter is not None:
         place = parameter if extent(parameter) is not None else parameter.parent
         raise about.error("a parameter is not supported", place, "write its value into the query")
-    root = hoisted(found[0])
+    root = with_recursions(hoisted(found[0]), schema, about)
     for node in nodes(root, exp.Query):
         assert isinstance(node, exp.Expression)
         about.check_sequence(node)

@@ -387,7 +387,7 @@ def test_only_the_time_of_day_changes_without_input() -> None:
 def test_recursion_is_refused_with_what_to_write() -> None:
     query = "WITH RECURSIVE q AS (SELECT src FROM G UNION ALL SELECT src FROM q) SELECT src FROM q"
     assert refused(query) == (
-        "WITH RECURSIVE is not supported",
+        "WITH RECURSIVE over a table is not supported",
         "WITH RECURSIVE",
         "join the relation with itself once for each level",
     )

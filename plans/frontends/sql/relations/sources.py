@@ -22,9 +22,6 @@ def with_clause(node: exp.Expression, scope: Scope) -> Ctes:
     clause, text = node.args.get("with_") or node.args.get("with"), scope.text
     if clause is None:
         return scope.ctes
-    if clause.args.get("recursive"):
-        hint, at = "join the relation with itself once for each level", text.words.phrase("WITH RECURSIVE")
-        raise text.error("WITH RECURSIVE is not supported", clause, hint, at)
     if len(clause.expressions) > MAX_NESTING:
         raise text.error(f"WITH names more than {MAX_NESTING} queries", clause, "leave some of them out")
     known = dict(scope.ctes)

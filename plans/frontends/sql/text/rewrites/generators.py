@@ -1,4 +1,4 @@
-"""Rewrites generators: STACK and JSON_TUPLE as INLINE of structs, series in FROM as UNNEST, and FLATTEN as EXPLODE."""
+"""Rewrites generators: STACK and JSON_TUPLE as INLINE of structs, series as UNNEST, and FLATTEN as EXPLODE."""
 
 from __future__ import annotations
 
@@ -25,11 +25,17 @@ def with_arrays(tree: Any) -> Any:
 
 
 def with_flattened(tree: Any, dialect: str, text: str) -> Any:
-    """Rewrites Snowflake's FLATTEN as a lateral view with EXPLODE of its INPUT, and returns the statement.
+    """Rewrites Snowflake's FLATTEN as a lateral view with EXPLODE of its INPUT, and GENERATOR as UNNEST of a series.
+    Returns the statement.
 
     Raises PlanError for parameters that are not supported.
     """
     for node in nodes(tree, exp.Lateral, exp.TableFromRows) if dialect == "snowflake" else ():
+        if isinstance(node.this, exp.Generator):
+            try:
+                _number(node)
+            except PlanError as error:
+                raise error.at(text, place_of(text, node)) from None
         if type(node.this) is not exp.Explode:
             continue
         try:
@@ -43,6 +49,23 @@ def with_flattened(tree: Any, dialect: str, text: str) -> Any:
             made.set("joins", [join.copy() for join in node.args["joins"]])
         node.replace(placed(made, extent(node)))
     return tree
+
+
+def _number(node: Any) -> None:
+    """Replaces GENERATOR by a series, and SEQ4() and similar calls of its SELECT by the number of the row."""
+    count = node.this.args.get("rowcount")
+    if not isinstance(count, exp.Literal) or not count.name.isdigit() or node.this.args.get("time_limit") is not None:
+        raise PlanError("GENERATOR takes a constant ROWCOUNT", hint="write GENERATOR(ROWCOUNT => 365)")
+    name, column = (node.args["alias"].name if node.args.get("alias") else "generator"), "seq"
+    alias = exp.TableAlias(this=exp.to_identifier(name), columns=[exp.to_identifier(column)])
+    last = exp.Literal.number(int(count.name) - 1)
+    numbers = call("SEQUENCE", exp.Literal.number(0), last) if int(count.name) else exp.Array(expressions=[])
+    made = exp.Unnest(expressions=[numbers], alias=alias)
+    if node.args.get("joins"):
+        made.set("joins", [join.copy() for join in node.args["joins"]])
+    for one in nodes(node.parent_select, exp.Seq1, exp.Seq2, exp.Seq4, exp.Seq8):
+        one.replace(placed(exp.column(column, table=name), extent(one)))
+    node.replace(placed(made, extent(node)))
 
 
 def _flattened(given: list[Any]) -> tuple[Any, bool]:

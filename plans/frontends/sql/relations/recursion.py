@@ -1,0 +1,185 @@
+"""Recursive CTEs that read no table, such as the days of a year. Part of `plans.frontends.sql`.
+
+Their rows are computed when the query is read, and become an array of constants::
+
+    WITH RECURSIVE d AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM d WHERE n < 3)
+    ->  WITH d AS (SELECT * FROM UNNEST(FROM_JSON('[{"c0":1},{"c0":2},{"c0":3}]', 'array<struct<c0:int32>>')) AS d(n))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, call, cast, col
+from plans.expressions.coercion import common
+from plans.expressions.evaluate import Evaluator
+from plans.frontends.sql.refuse import Text
+from plans.frontends.sql.scalars.scalar import scalar
+from plans.frontends.sql.scope import value_of
+from plans.frontends.sql.shape import unwrapped
+from plans.frontends.sql.text.nodes import call as called
+from plans.frontends.sql.text.nodes import literal, nodes
+from plans.frontends.sql.text.place import extent, placed
+from plans.nested import array_of, struct_of
+from plans.types import arrow_type
+
+_MOST = 10_000
+"""The greatest number of rows. A query of more rows would be slow to read."""
+_MOMENTS = {"date", "timestamp_ntz"}
+"""Types of which the first rows decide: a day plus an INTERVAL is a day again."""
+_UNION = {"this", "expression", "distinct"}
+_STEP = {"expressions", "from_", "from", "where", "kind"}
+
+
+def with_recursions(root: exp.Expression, tables: Container[str], text: Text) -> exp.Expression:
+    """Returns a query in which CTEs that read themselves are constants. Raises PlanError if they read tables."""
+    for clause in nodes(root, exp.With):
+        for cte in clause.expressions:
+            if _reads(cte.this, cte.alias) and (clause.args.get("recursive") or cte.alias not in tables):
+                cte.set("this", placed(_Recursion(cte, text).rows(), extent(cte)))
+        clause.set("recursive", None)
+    return root
+
+
+def _reads(node: exp.Expression, name: str) -> bool:
+    return any(table.name.lower() == name.lower() and not table.db for table in nodes(node, exp.Table))
+
+
+class _Recursion:
+    """A recursive CTE: rows of constants, and a SELECT that makes new rows of the rows of the step before."""
+
+    def __init__(self, cte: exp.CTE, text: Text) -> None:
+        self._cte = cte
+        self._text = text
+        union = unwrapped(cte.this)
+        plain = isinstance(union, exp.Union) and {name for name, value in union.args.items() if value} <= _UNION
+        first = self._constants(union.this) if plain else None
+        step = unwrapped(union.expression) if plain else None
+        if first is None or not isinstance(step, exp.Select) or not self._is_step(step):
+            words = text.words.phrase("WITH RECURSIVE")
+            hint = "join the relation with itself once for each level"
+            raise text.error("WITH RECURSIVE over a table is not supported", cte, hint, words)
+        self._distinct = bool(union.args.get("distinct"))
+        self._step = step
+        names = [item.alias_or_name or f"col{place}" for place, item in enumerate(first[0], 1)]
+        self._names = cte.alias_column_names or names
+        for row in (*first, step.expressions):
+            if len(row) != len(self._names):
+                raise text.error(f"this has {len(row)} columns, but {cte.alias} has {len(self._names)}", row[0])
+        source = (step.args.get("from_") or step.args["from"]).this
+        self._alias = (source.alias or source.name).lower()
+        self._first = [[self._value(item, ()) for item in row] for row in first]
+
+    def _constants(self, node: exp.Expression) -> list[list[exp.Expression]] | None:
+        """Returns the rows of a query without tables, or None for another query."""
+        node = unwrapped(node)
+        if isinstance(node, exp.Union) and node.args.get("distinct") is False:
+            both = self._constants(node.this), self._constants(node.expression)
+            return None if both[0] is None or both[1] is None else both[0] + both[1]
+        if isinstance(node, exp.Values):
+            return [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+        if not isinstance(node, exp.Select):
+            return None
+        clauses = {name for name, value in node.args.items() if value}
+        source = node.args.get("from_") or node.args.get("from")
+        if source is not None and isinstance(source.this, exp.Values) and len(node.expressions) == 1:
+            return self._constants(source.this) if clauses <= _STEP and node.expressions[0].is_star else None
+        return [node.expressions] if clauses <= {"expressions", "kind"} else None
+
+    def _is_step(self, select: exp.Select) -> bool:
+        """Returns whether a SELECT reads only the rows of the step before."""
+        clause = select.args.get("from_") or select.args.get("from")
+        source = clause.this if clause is not None else None
+        if not isinstance(source, exp.Table) or source.name.lower() != self._cte.alias.lower():
+            return False
+        known = {name for name, value in select.args.items() if value} <= _STEP and not source.args.get("joins")
+        return known and len(nodes(select, exp.Query, exp.Window, exp.AggFunc)) == 1
+
+    def _value(self, item: exp.Expression, types: Sequence[str]) -> Expr:
+        def resolve(part: Any) -> Expr | None:
+            if not isinstance(part, exp.Column):
+                return None
+            known = [name.lower() for name in self._names]
+            if not types or part.name.lower() not in known or part.table.lower() not in ("", self._alias):
+                raise self._text.error(f"unknown column {part.name}", part)
+            place = known.index(part.name.lower())
+            return col(f"c{place}", types[place])
+
+        return self._text.guarded(item, partial(scalar, value_of(item), resolve, self._text.text))
+
+    def _types(self) -> list[str]:
+        """Returns the types of the columns, which are those of the first rows."""
+        found = [expr.type for expr in self._first[0]]
+        for row in self._first:
+            found = [self._common(place, found[place], expr.type) for place, expr in enumerate(row)]
+        for place, item in enumerate(self._step.expressions):
+            other = self._value(item, found).type
+            if not {found[place], other} <= _MOMENTS and self._common(place, found[place], other) != found[place]:
+                raise self._mixed(place, found[place], other)
+        return found
+
+    def _common(self, place: int, one: str, other: str) -> str:
+        both = common(one, other)
+        if both is None or both == "null":
+            raise self._mixed(place, one, other)
+        return both
+
+    def _mixed(self, place: int, one: str, other: str) -> PlanError:
+        what = f"column {self._names[place]} has the type {other} here and {one} before"
+        return self._text.error(what, self._cte, "cast one of them")
+
+    def rows(self) -> exp.Select:
+        """Returns a query of the rows. Raises PlanError if there are too many."""
+        types = self._types()
+        fields = [f"c{place}" for place in range(len(types))]
+        where = self._step.args.get("where")
+        kept = Evaluator([self._value(where.this, types)]) if where is not None else None
+        items = zip(self._step.expressions, types, strict=True)
+        step = Evaluator([cast(self._value(item, types), kind) for item, kind in items])
+        now = [
+            pa.concat_arrays([cast(row[place], kind).evaluate({}, 1) for row in self._first])
+            for place, kind in enumerate(types)
+        ]
+        found, count, known = [now], len(now[0]), set(_rows(now))
+        while len(now[0]):
+            if kept is not None:
+                (mask,) = kept.evaluate(dict(zip(fields, now, strict=True)), len(now[0]))
+                now = [array.filter(mask) for array in now]
+            now = step.evaluate(dict(zip(fields, now, strict=True)), len(now[0])) if len(now[0]) else now
+            now = _unknown(now, known) if self._distinct else now
+            found.append(now)
+            count += len(now[0])
+            if count > _MOST:
+                what = f"{self._cte.alias} has more than {_MOST} rows, or does not end"
+                raise self._text.error(what, self._cte, "add a condition that ends it, or put its rows into a table")
+        columns = [pa.concat_arrays([part[place] for part in found]) for place in range(len(types))]
+        return self._query(pa.StructArray.from_arrays(columns, fields), types)
+
+    def _query(self, rows: pa.StructArray, types: Sequence[str]) -> exp.Select:
+        kind = array_of(struct_of([field.name for field in rows.type], types))
+        whole = pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows).cast(arrow_type(kind))
+        json = call("write_json", col("rows", kind)).evaluate({"rows": whole})[0].as_py()
+        names = [exp.to_identifier(name) for name in self._names]
+        alias = exp.TableAlias(this=exp.to_identifier(self._cte.alias), columns=names)
+        array = exp.Unnest(expressions=[called("FROM_JSON", literal(json), literal(kind))], alias=alias)
+        return exp.Select(expressions=[exp.Star()], from_=exp.From(this=array))
+
+
+def _rows(columns: list[pa.Array]) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def _unknown(columns: list[pa.Array], known: set[tuple[Any, ...]]) -> list[pa.Array]:
+    """Returns the different rows that are not known yet, and adds them to the known ones."""
+    kept = []
+    for place, row in enumerate(_rows(columns)):
+        if row not in known:
+            known.add(row)
+            kept.append(place)
+    return [column.take(pa.array(kept, pa.int64())) for column in columns]
