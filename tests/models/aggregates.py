@@ -50,7 +50,7 @@ def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]],
 
 
 def _in_order(call: Aggregate, rows: list[Row]) -> Any:
-    """Returns an aggregate of ordered values, which are there; columns that they are ordered by stand behind them."""
+    """Returns an aggregate of ordered values. The ORDER BY columns follow the value in each row."""
     rows = sorted(rows, key=lambda row: rank(row[0]))
     for i, one in reversed(list(enumerate(call.order, 1))):
         there = [row for row in rows if row[i] is not None]
@@ -77,14 +77,14 @@ def _in_order(call: Aggregate, rows: list[Row]) -> Any:
 
 
 def rank(value: Any) -> Any:
-    """Returns what values are ordered by: NaN is the largest number, text is ordered by its bytes."""
+    """Returns the sort key of a value. NaN is the largest number; texts are ordered by their bytes."""
     if isinstance(value, float):
         return (math.isnan(value), 0.0 if math.isnan(value) else value)
     return value.encode() if isinstance(value, str) else value
 
 
 def _exact(value: Any) -> Fraction:
-    """Returns the number that is summed for a value; not finite ones count as 0 here."""
+    """Returns the number that is summed for a value. Infinities and NaN count as 0 here."""
     if isinstance(value, float):
         return Fraction(value) if math.isfinite(value) else Fraction(0)
     return Fraction(value)

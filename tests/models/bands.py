@@ -1,4 +1,4 @@
-"""Joins by a comparison by definition: every pair of rows is looked at."""
+"""Joins by a comparison by definition: every pair of rows is tested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = tuple[Any, ...]
 
 
 def pairs(stage: BandStage, bands: Counter[Row], points: Counter[Row]) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """Yields the pairs of rows of both feeds that the stage has, by column, and how often each is there."""
+    """Yields the joined pairs of rows of both feeds, by column, with their multiplicities."""
     names = [[column.name for column in feed.columns] for feed in (stage.bands, stage.points)]
     for (left, m), (right, n) in product(bands.items(), points.items()):
         row = dict(zip((*names[0], *names[1]), (*left, *right), strict=True))
@@ -24,7 +24,7 @@ def pairs(stage: BandStage, bands: Counter[Row], points: Counter[Row]) -> Iterat
 
 
 def meets(band: Band, row: Mapping[str, Any]) -> bool:
-    """Returns whether the halves of a pair have equal keys, and the point of one is in the band of the other."""
+    """Returns whether a pair of rows has equal keys, and the point of one row is in the band of the other."""
     if any((normalise(row[one]),) != (normalise(row[other]),) for one, other in band.keys):
         return False
     low, high = (None if name is None else row[name] for name in (band.low, band.high))  # None: open
@@ -43,7 +43,7 @@ def _ranked(value: Any) -> tuple[bool, Any]:
 
 
 def band(stage: BandStage, bands: Counter[Row], points: Counter[Row]) -> Counter[Row]:
-    """Returns the rows of a stage that carries no sums."""
+    """Returns the rows of a band stage without sums."""
     found: Counter[Row] = Counter()
     for row, copies in pairs(stage, bands, points):
         found[tuple(row[output.name] for output in stage.band.outputs)] += copies

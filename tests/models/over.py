@@ -18,51 +18,51 @@ Bag = Counter[Row]
 
 
 def partitions(stage: TopStage | OverStage | SliceStage, bag: Bag) -> Iterator[list[Row]]:
-    """Yields the rows of each group in order, each copy by itself."""
+    """Yields the rows of each group in order. A row is repeated for each copy."""
     place = {output.name: i for i, output in enumerate(stage.feed.columns)}
-    said = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
-    said += [(at, False, False) for at in place.values() if at not in {known for known, _, _ in said}]
+    order = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
+    order += [(column, False, False) for column in place.values() if column not in {column for column, _, _ in order}]
     groups: dict[Row, list[Row]] = defaultdict(list)
     for row, copies in bag.items():
         groups[tuple(row[place[key]] for key in stage.keys)] += [row] * copies
     for rows in groups.values():
-        for at, falling, nulls_last in reversed(said):  # sorting is stable: the last column first
-            values = [row for row in rows if row[at] is not None]
-            values.sort(key=lambda row: rank(row[at]), reverse=falling)
-            nulls = [row for row in rows if row[at] is None]
+        for column, falling, nulls_last in reversed(order):  # sorting is stable: the last column first
+            values = [row for row in rows if row[column] is not None]
+            values.sort(key=lambda row: rank(row[column]), reverse=falling)
+            nulls = [row for row in rows if row[column] is None]
             rows = values + nulls if nulls_last else nulls + values
         yield rows
 
 
 def over(stage: OverStage, bag: Bag) -> Bag:
-    """Returns the rows of an over stage: those that enter, each copy by itself, with the values of its functions."""
-    found: Bag = Counter()
+    """Returns the rows of an over stage: the rows that enter, with the values of its functions."""
+    out: Bag = Counter()
     for rows in partitions(stage, bag):
         values = _Partition(stage, rows)
         for i, row in enumerate(rows):
-            found[(*row[: len(row) - stage.hidden], *(values.of(one, i) for one in stage.functions))] += 1
-    return found
+            out[(*row[: len(row) - stage.hidden], *(values.value(call, i) for call in stage.functions))] += 1
+    return out
 
 
 def sliced(stage: SliceStage, bag: Bag) -> Bag:
-    """Returns the rows of a slice stage: each compares the sum over all rows before it with the bound."""
-    place, found = {output.name: i for i, output in enumerate(stage.feed.columns)}, Counter[Row]()
-    summed, bound = place[stage.slice.summed], place[stage.slice.bound]
+    """Returns the rows of a slice stage. Each is compared by the sum of all rows before it with the bound."""
+    positions, out = {output.name: i for i, output in enumerate(stage.feed.columns)}, Counter[Row]()
+    summed, bound = positions[stage.slice.summed], positions[stage.slice.bound]
     for rows in partitions(stage, bag):
         bounds = [row[bound] for row in rows if row[bound] is not None]
         assert len(bounds) < 2, "a partition has two bounds"
         for i, row in enumerate(rows):
             values = [one[summed] for one in rows[: i + stage.slice.inclusive] if one[summed] is not None]
             if row[bound] is None and bounds and (values or stage.slice.zero):
-                found[row[:-2]] += _COMPARED[stage.slice.comparison](sum(values), bounds[0])
-    return +found
+                out[row[:-2]] += _COMPARED[stage.slice.comparison](sum(values), bounds[0])
+    return +out
 
 
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {"lt": lt, "le": le, "gt": gt, "ge": ge}
 
 
 class _Partition:
-    """The rows of a partition in order, by column, and which of them are peers."""
+    """The rows of a partition in order, by column, and the number of the group of peers of each."""
 
     def __init__(self, stage: OverStage, rows: Sequence[Row]) -> None:
         names = [column.name for column in stage.feed.columns]
@@ -76,73 +76,73 @@ class _Partition:
         self.frames: dict[tuple[Frame, int], list[dict[str, Any]]] = {}  # functions of one frame share its rows
         self.sessions: dict[tuple[str, int], list[list[Any]]] = {}
 
-    def of(self, one: WindowFunction, i: int) -> Any:
+    def value(self, call: WindowFunction, i: int) -> Any:
         """Returns the value of a function for row ``i``."""
         n, ties = len(self.rows), self.group.count(self.group[i])
         before = self.group.index(self.group[i])
-        known: dict[str, Callable[[], Any]] = {
+        ranking: dict[str, Callable[[], Any]] = {
             "row_number": lambda: i + 1,
             "rank": lambda: before + 1,
             "dense_rank": lambda: self.group[i] + 1,
             "percent_rank": lambda: before / max(n - 1, 1),
             "cume_dist": lambda: (before + ties) / n,
-            "ntile": lambda: next(t for t in range(1, one.count + 1) if i < self._tiles(n, one.count, t)),
+            "ntile": lambda: next(t for t in range(1, call.count + 1) if i < self._tiles(n, call.count, t)),
         }
-        if one.function in known:
-            return known[one.function]()
-        if one.function in NEIGHBOURS:
-            at = i - one.count if one.function == "lag" else i + one.count
+        if call.function in ranking:
+            return ranking[call.function]()
+        if call.function in NEIGHBOURS:
+            at = i - call.count if call.function == "lag" else i + call.count
             if 0 <= at < n:
-                return self.rows[at][one.arguments[0]]
-            return None if one.default is None else self.rows[i][one.default]
-        if one.function in SESSIONS:
-            return self._session(one, i)[0 if one.function == "session_start" else -1]
-        assert one.frame is not None, "all others have a frame"
-        rows = self._framed(one.frame, i)
-        if one.where is not None and one.function in (*PICKED, *ENDS):
-            rows = [row for row in rows if row[one.where] is True]
-        if one.function in PICKED:
-            at = len(rows) - (one.count or 1) if one.function == "last_value" else (one.count or 1) - 1
-            found = rows[at] if 0 <= at < len(rows) else None
-            if found is not None:
-                return found[one.arguments[0]]
-            return None if one.default is None else self.rows[i][one.default]
-        if one.function in CHOSEN:
-            return _chosen(one, [row for row in rows if one.where is None or row[one.where] is True])
-        return aggregate(Aggregate.of(one), [(row, 1) for row in rows], self.types)
+                return self.rows[at][call.arguments[0]]
+            return None if call.default is None else self.rows[i][call.default]
+        if call.function in SESSIONS:
+            return self._session(call, i)[0 if call.function == "session_start" else -1]
+        assert call.frame is not None, "the other functions have a frame"
+        rows = self._rows_in_frame(call.frame, i)
+        if call.where is not None and call.function in (*PICKED, *ENDS):
+            rows = [row for row in rows if row[call.where] is True]
+        if call.function in PICKED:
+            at = len(rows) - (call.count or 1) if call.function == "last_value" else (call.count or 1) - 1
+            row = rows[at] if 0 <= at < len(rows) else None
+            if row is not None:
+                return row[call.arguments[0]]
+            return None if call.default is None else self.rows[i][call.default]
+        if call.function in CHOSEN:
+            return _pick_by(call, [row for row in rows if call.where is None or row[call.where] is True])
+        return aggregate(Aggregate.of(call), [(row, 1) for row in rows], self.types)
 
-    def _session(self, one: WindowFunction, i: int) -> list[Any]:
+    def _session(self, call: WindowFunction, i: int) -> list[Any]:
         """Returns the times of the session of row ``i``."""
-        column, gap = one.arguments[0], one.count
+        column, gap = call.arguments[0], call.count
         if (column, gap) not in self.sessions:
-            found: list[list[Any]] = []
+            sessions: list[list[Any]] = []
             for time in (row[column] for row in self.rows):
-                if not found or _gap(found[-1][-1], time) > gap:
-                    found.append([])
-                found[-1].append(time)
-            self.sessions[column, gap] = [session for session in found for _ in session]
+                if not sessions or _gap(sessions[-1][-1], time) > gap:
+                    sessions.append([])
+                sessions[-1].append(time)
+            self.sessions[column, gap] = [session for session in sessions for _ in session]
         return self.sessions[column, gap][i]
 
     @staticmethod
     def _tiles(n: int, parts: int, number: int) -> int:
-        """Returns where part ``number`` ends: the first ones have a row more."""
+        """Returns the end of part ``number``. The first parts have one row more."""
         return number * (n // parts) + min(number, n % parts)
 
-    def _framed(self, frame: Frame, i: int) -> list[dict[str, Any]]:
+    def _rows_in_frame(self, frame: Frame, i: int) -> list[dict[str, Any]]:
         """Returns the rows in the frame of row ``i``."""
         if (frame, i) not in self.frames:
-            self.frames[frame, i] = [row for j, row in enumerate(self.rows) if self._inside(frame, i, j)]
+            self.frames[frame, i] = [row for j, row in enumerate(self.rows) if self._in_frame(frame, i, j)]
         return self.frames[frame, i]
 
-    def _inside(self, frame: Frame, i: int, j: int) -> bool:
+    def _in_frame(self, frame: Frame, i: int, j: int) -> bool:
         """Returns whether row ``j`` is in the frame of row ``i``."""
         if j == i and frame.exclude in ("row", "group"):
             return False
         if j != i and self.group[j] == self.group[i] and frame.exclude in ("group", "ties"):
             return False
-        return self._reaches(frame, frame.start, i, j, -1) and self._reaches(frame, frame.end, i, j, 1)
+        return self._within_bound(frame, frame.start, i, j, -1) and self._within_bound(frame, frame.end, i, j, 1)
 
-    def _reaches(self, frame: Frame, bound: float | None, i: int, j: int, side: int) -> bool:
+    def _within_bound(self, frame: Frame, bound: float | None, i: int, j: int, side: int) -> bool:
         """Returns whether row ``j`` is on the right side of a bound."""
         if bound is None:
             return True
@@ -152,35 +152,38 @@ class _Partition:
             return side * (self.group[j] - self.group[i] - bound) <= 0
         if bound == 0:
             return side * (self.group[j] - self.group[i]) <= 0
-        (by,) = self.order
-        here, there = self.rows[i][by.column], self.rows[j][by.column]
-        if here is None or there is None:  # NULLs are no values: they are the frame of one another
+        (order,) = self.order
+        own, other = self.rows[i][order.column], self.rows[j][order.column]
+        if own is None or other is None:  # NULLs have no distance: each is in the frame of the others
             return side * (self.group[j] - self.group[i]) <= 0
-        if by.falling:
+        if order.falling:
             bound = -bound
         if frame.unit == "months":
-            here, bound = _months_later(here, int(bound)), 0
-        here, there = (_number(value, self.types[by.column]) for value in (here, there))
-        left, right = rank(there), rank(here + bound)
-        if by.falling:
+            own, bound = _months_later(own, int(bound)), 0
+        own, other = (_number(value, self.types[order.column]) for value in (own, other))
+        left, right = rank(other), rank(own + bound)
+        if order.falling:
             left, right = right, left
         return bool(left <= right if side > 0 else left >= right)
 
 
-def _chosen(one: WindowFunction, rows: Sequence[dict[str, Any]]) -> Any:
-    """Returns the value of the last or the first row by another column, or the commonest value, of ties the least."""
-    x, y = one.arguments[0], one.arguments[-1]
+def _pick_by(call: WindowFunction, rows: Sequence[dict[str, Any]]) -> Any:
+    """Returns the value of the last or the first row by another column, or the most frequent value.
+
+    Of several most frequent values it is the least.
+    """
+    x, y = call.arguments[0], call.arguments[-1]
     rows = sorted((row for row in rows if row[y] is not None), key=lambda row: (row[x] is not None, rank(row[x])))
-    if one.function == "mode":
+    if call.function == "mode":
         values = [row[x] for row in rows]
         return max(values, key=values.count, default=None)
-    picked = min if one.function == "min_by" else max
-    found = picked(rows, key=lambda row: rank(row[y]), default=None)
-    return None if found is None else found[x]
+    pick = min if call.function == "min_by" else max
+    row = pick(rows, key=lambda row: rank(row[y]), default=None)
+    return None if row is None else row[x]
 
 
 def _months_later(value: Any, months: int) -> Any:
-    """Returns a date or a time so many months later, on the last day of a month that is too short."""
+    """Returns a date or a timestamp some months later. The day is the last of the month if that is too short."""
     year, month = divmod(12 * value.year + value.month - 1 + months, 12)
     if not MINYEAR <= year <= MAXYEAR:
         return type(value).max if year > MAXYEAR else type(value).min

@@ -1,4 +1,4 @@
-"""Padded nodes in the readable twin: where a key has no row, one of NULLs is a row like any other."""
+"""Padded nodes in the readable twin: a row of NULLs stands for a key without rows."""
 
 from __future__ import annotations
 
@@ -16,29 +16,31 @@ Row = tuple[object, ...]
 
 
 def padding(node: Node, key: Row) -> Row:
-    """Returns the row of NULLs that stands for a key where a padded node has no row with it."""
+    """Returns the row of NULLs that stands for a key without rows of a padded node."""
     named = dict(zip(node.key, key, strict=True))
     return tuple(named.get(name) for name in node.attributes)
 
 
-def moved(view: ReferenceView, weights: list[tuple[StoredRelation, Counter[Row]]], sign: int) -> Iterator[Result]:
-    """Yields the results that go with paddings before a batch's insertions (``sign`` -1), or come after them (+1).
+def update_paddings(
+    view: ReferenceView, weights: list[tuple[StoredRelation, Counter[Row]]], sign: int
+) -> Iterator[Result]:
+    """Yields the results of paddings that are removed before the insertions of a batch (``sign`` -1), or added after.
 
-    A padding goes before a row with its key comes, whatever else the batch does.
+    A padding is removed before a row with its key is inserted, regardless of the other changes of the batch.
     """
     for e in [e for e, node in enumerate(view.plan.nodes) if node.padded]:
         groups = view.groups[e].items()
         if sign < 0:
-            coming = {view.key[e](row) for row in _inserted(e, weights)}
-            keys = [key for key, group in groups if key in coming and _is_padded(view, e, group)]
+            inserted_keys = {view.key[e](row) for row in _inserted(e, weights)}
+            keys = [key for key, group in groups if key in inserted_keys and _is_padded(view, e, group)]
         else:
             keys = [key for key, group in groups if group.parents and not group.children]
         for key in keys:
             yield from view.s_update(e, padding(view.plan.nodes[e], key), sign)
 
 
-def forgotten(view: ReferenceView, e: int, group: Any) -> None:
-    """Takes the padding out of a group that has lost its last parent: there is no parent to tell."""
+def remove_padding(view: ReferenceView, e: int, group: Any) -> None:
+    """Removes the padding of a group that has lost its last parent. No parent needs to be updated."""
     if view.plan.nodes[e].padded and not group.parents and _is_padded(view, e, group):
         group.children.clear()
 

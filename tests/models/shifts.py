@@ -1,4 +1,4 @@
-"""Deltas of running functions by definition: a copy of the result to which ranges are applied row by row."""
+"""Deltas of running functions by definition: ranges are applied row by row to a copy of the result."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _DIGITS = Context(prec=80)
 
 @dataclass
 class Copy:
-    """A result whose first columns, ``shown``, are those of rows, and the others the values of functions.
+    """A result: its first ``shown`` columns are those of rows, and the others are the values of functions.
 
-    ``keys`` are the places of the columns that make the partitions, ``order`` says how rows are compared.
+    ``keys``: the positions of the partition columns. ``order``: the columns that rows are compared by.
     """
 
     shown: int
@@ -35,13 +35,13 @@ class Copy:
     rows: Bag
 
     def apply(self, delta: Bag, ranges: Sequence[tuple[Row, Row, Row]]) -> None:
-        """Applies a batch; ranges: the first row, the last one, and what is added to the values of each of them."""
+        """Applies a batch. ``ranges``: the first row, the last row, and the changes of the values of each row."""
         moved: Bag = Counter()
         for row, copies in (self.rows - +Counter({row: -n for row, n in delta.items()})).items():
-            mine = [by for first, last, by in ranges if self._between(first, row, last)]
-            assert len(mine) < 2, "ranges meet"
+            shifts = [by for first, last, by in ranges if self._between(first, row, last)]
+            assert len(shifts) < 2, "ranges overlap"
             values = row[self.shown :]
-            for by in mine:
+            for by in shifts:
                 values = tuple(None if v is None else _sum(v, d) for v, d in zip(values, by, strict=True))
             moved[(*row[: self.shown], *values)] += copies
         moved.update(+delta)
@@ -52,7 +52,7 @@ class Copy:
         return same and self.compare(first, row) <= 0 and self.compare(row, last) <= 0
 
     def compare(self, one: Row, other: Row) -> int:
-        """Returns which of two rows of a partition comes first: a number below, above or equal to 0."""
+        """Compares two rows of a partition. Returns a number below, above or equal to 0."""
         for at, by in self.order:
             left, right = one[at], other[at]
             if left is None or right is None:
@@ -67,5 +67,5 @@ class Copy:
         return 0
 
     def sorted(self) -> list[Row]:
-        """Returns the rows of all partitions in order, each copy by itself."""
+        """Returns the rows of all partitions in order. A row is repeated for each copy."""
         return sorted(self.rows.elements(), key=cmp_to_key(self.compare))

@@ -10,9 +10,9 @@
 
 V_s, V_p and V_l are not stored one by one: an edge e → p(e) has one ``_Group`` per key value, and all three are read
 from it. An update is propagated **depth first, one tuple at a time**: a tuple is finished (counted, propagated or
-enumerated, made live or dead, unlinked) before the next one is looked at. Every state an enumeration sees is thus the
-exact state of some database, each result of the delta is found once, and Definition 5.6 (witnesses) becomes one test:
-a tuple is a witness iff its key did *not* enter or leave V_p, and a live parent has that key.
+enumerated, made live or dead, unlinked) before the next one. So every enumeration reads the exact state of some
+database, each result of the delta is found once, and Definition 5.6 (witnesses) becomes one test: a tuple is a witness
+iff its key did *not* enter or leave V_p, and a live parent has that key.
 
 The twin shares no code with the kernels. It is slow (microseconds per step, plain Python values) and exact.
 """
@@ -64,7 +64,7 @@ def _projection(source: tuple[str, ...], target: tuple[str, ...]) -> Callable[[R
 
 @dataclass
 class _Group:
-    """What one key value ``k`` of an edge c → p knows. Dicts serve as ordered sets."""
+    """The state of one key value ``k`` of an edge c → p. Dicts serve as ordered sets."""
 
     children: dict[Row, None] = field(default_factory=dict)
     """Tuples of V_s(c) with key k. Not empty ⇔ k ∈ V_p(c); its length is the derivation count of k."""
@@ -84,7 +84,7 @@ class ReferenceView:
     Counters, all since construction: ``r_updates`` (effective changes of a node's relation), ``s_updates`` (tuples
     that entered or left a V_s), ``p_updates`` (child counters changed: the cost that Theorem 6.5 bounds), ``steps``
     (tuples bound while enumerating), ``max_delay`` (most steps from one result to the next), ``missing`` (copies that
-    deletes asked for and did not find; deletes of tuples that a predicate or a NULL keeps out are not looked up).
+    deletes did not find; deletes of tuples that a predicate or a NULL excludes are not looked up).
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -104,7 +104,8 @@ class ReferenceView:
         self.counter: list[dict[Row, int]] = [{} for _ in nodes]
         # Per edge e → p(e), by key value. The root has no such edge, but one group, with key (), for its V_s.
         self.groups: list[dict[Row, _Group]] = [{} for _ in nodes]
-        self.support: Counter[Row] = Counter()  # output tuple → enumerated results it stands for, if the plan asks
+        # output tuple → number of its enumerated results, if the plan counts them
+        self.support: Counter[Row] = Counter()
 
         self.r_updates = self.s_updates = self.p_updates = self.steps = self.max_delay = self.missing = 0
         self._last_result = 0  # value of ``steps`` at the last result
@@ -116,8 +117,8 @@ class ReferenceView:
 
         ``changes``: relation → rows (column → value; ``_weight`` absent: +1). A batch is a Z-set: the weights of a
         tuple are summed, then all deletions are applied, then all insertions. A multiplicity never goes below zero;
-        what a delete asks for in vain is counted in ``missing``. Raises KeyError for an unknown relation or column,
-        before any change.
+        copies that a delete does not find are counted in ``missing``. Raises KeyError for an unknown relation or
+        column, before any change.
         """
         weights = self._weights(changes)
         found: list[tuple[Result, int]] = []
@@ -125,9 +126,9 @@ class ReferenceView:
             for source, batch in self._turns(weights, sign):
                 for row, weight in batch.items():
                     if weight * sign > 0:
-                        for alias in source.aliases:  # of a self-join: one after the other
+                        for alias in source.aliases:  # the aliases of a self-join are applied one after the other
                             found.extend((result, sign) for result in self._change(alias, row, weight))
-            found.extend((result, sign) for result in padded.moved(self, weights, sign))
+            found.extend((result, sign) for result in padded.update_paddings(self, weights, sign))
         delta: Counter[Row] = Counter()
         for output, sign in self._outputs(found):
             delta[output] += sign
@@ -138,7 +139,10 @@ class ReferenceView:
     def _turns(
         self, weights: list[tuple[StoredRelation, Counter[Row]]], sign: int
     ) -> list[tuple[StoredRelation, Counter[Row]]]:
-        """Returns the changes of relations in the order in which they are applied, which only the steps depend on."""
+        """Returns the changes of relations in the order in which they are applied.
+
+        Only the number of steps depends on it.
+        """
         return weights
 
     def _weights(
@@ -166,14 +170,17 @@ class ReferenceView:
         return weights
 
     def _change(self, alias: Alias, values: Row, weight: int) -> Iterator[Result]:
-        """Yields a tuple of a source changes at one of its aliases, unless that cannot join it because of a NULL."""
+        """Applies the change of a tuple of a relation at one alias, unless a NULL excludes it.
+
+        Yields the results that change.
+        """
         if not any(values[word] is None for word in alias.not_null):
             row = tuple(values[word] for word in alias.words)
             if self._recount(alias.node, row, weight):
                 yield from self.r_update(alias.node, row, 1 if weight > 0 else -1)
 
     def _recount(self, e: int, row: Row, weight: int) -> bool:
-        """Adds ``weight`` to the multiplicity of ``row`` in R_e; True if the row has to enter or has to leave."""
+        """Adds ``weight`` to the multiplicity of ``row`` in R_e. Returns True if the row must enter or leave."""
         before = self.relation[e].get(row, 0)
         after = max(before + weight, 0)
         self.missing += after - (before + weight)
@@ -186,7 +193,7 @@ class ReferenceView:
     # -- propagation (section 4.2; on deletion, enumeration first: section 5.2) ----------------------------------------
 
     def r_update(self, e: int, row: Row, sign: int) -> Iterator[Result]:
-        """Yields R-UPDATE: ``row`` has entered R_e (sign +1) or leaves it (-1). Yields the results that change."""
+        """Applies R-UPDATE: ``row`` has entered R_e (sign +1) or leaves it (-1). Yields the results that change."""
         self.r_updates += 1
         if self.counter[e][row] == len(self.children[e]):
             yield from self.s_update(e, row, sign)
@@ -194,8 +201,10 @@ class ReferenceView:
             self._unlink(e, row)
 
     def s_update(self, e: int, row: Row, sign: int) -> Iterator[Result]:
-        """Yields S-UPDATE: ``row`` enters or leaves V_s(e). Its key may flip in V_p(e); if not, the row may be a
-        witness."""
+        """Applies S-UPDATE: ``row`` enters or leaves V_s(e). Yields the results that change.
+
+        Its key may enter or leave V_p(e); if not, the row may be a witness.
+        """
         self.s_updates += 1
         group = self._group(e, self.key[e](row))
         flips = len(group.children) == (0 if sign > 0 else 1)
@@ -206,15 +215,15 @@ class ReferenceView:
             self.live_update(e, row, sign)
         elif flips:
             yield from self.p_update(e, self.key[e](row), sign)
-        if sign < 0:  # not earlier: the rows above, while they leave, are enumerated over this one
+        if sign < 0:  # last: the rows above are enumerated over this one while they leave
             del group.children[row]
             self._release(e, self.key[e](row))
 
     def p_update(self, c: int, key: Row, sign: int) -> Iterator[Result]:
-        """Yields P-UPDATE: ``key`` enters or leaves V_p(c). Each tuple of R_p with that key counts one child more or
-        less.
+        """Applies P-UPDATE: ``key`` enters or leaves V_p(c). Yields the results that change.
 
-        In a virtual R_p the tuple itself comes with the first child that has it, and goes with the last.
+        The counter of each tuple of R_p with that key changes by one. In a virtual R_p the tuple itself enters with the
+        first child that has it, and leaves with the last.
         """
         p = self.plan.nodes[c].parent
         complete = len(self.children[p])
@@ -234,8 +243,10 @@ class ReferenceView:
                 self._unlink(p, row)
 
     def live_update(self, e: int, row: Row, sign: int) -> None:
-        """Lets ``row`` enter or leave V_l(e). A group passes on its first live parent's coming, its last one's
-        going."""
+        """Lets ``row`` enter or leave V_l(e).
+
+        A group propagates this to its children when its first live parent enters, or its last one leaves.
+        """
         for c in self.children[e]:
             if not self.plan.nodes[c].free:
                 continue
@@ -251,9 +262,9 @@ class ReferenceView:
     # -- enumeration (section 5) ---------------------------------------------------------------------------------------
 
     def full_enum(self, nodes: list[int], result: Result) -> Iterator[Result]:
-        """Yields FULLENUM: all extensions of ``result`` by tuples of V_s of ``nodes``, parents before their children.
+        """Yields all extensions of ``result`` by tuples of V_s of ``nodes`` (FULLENUM), parents before their children.
 
-        Every list that is walked is not empty, so at most ``len(nodes)`` steps lie between two results.
+        No list that is walked is empty, so at most ``len(nodes)`` steps lie between two results.
         """
         if not nodes:
             self.max_delay = max(self.max_delay, self.steps - self._last_result)
@@ -267,8 +278,7 @@ class ReferenceView:
             yield from self.full_enum(rest, self._bind(e, row, result))
 
     def delta_enum(self, e: int, row: Row) -> Iterator[Result]:
-        """Yields DELTAENUM: the results that witness ``row`` of node ``e`` takes part in: up over live parents, then
-        down."""
+        """Yields the results of witness ``row`` of node ``e`` (DELTAENUM): up over live parents, then down."""
         self._last_result = self.steps
         path = [e]
         while path[-1]:
@@ -327,7 +337,7 @@ class ReferenceView:
         return result | dict(zip(self.plan.nodes[e].attributes, row, strict=True))
 
     def _link(self, e: int, row: Row, multiplicity: int) -> None:
-        """Stores ``row`` in R_e, in the group of each child, and count the children it joins with."""
+        """Stores ``row`` in R_e and in the group of each child. Counts the children that it joins with."""
         groups = [self._group(c, self.key_in_parent[c](row)) for c in self.children[e]]
         for group in groups:
             group.parents[row] = None
@@ -335,13 +345,13 @@ class ReferenceView:
         self.counter[e][row] = sum(1 for group in groups if group.children)
 
     def _unlink(self, e: int, row: Row) -> None:
-        """Forgets ``row`` of R_e, and the groups that are not needed any more."""
+        """Removes ``row`` from R_e, and the groups that are not needed any more."""
         del self.relation[e][row], self.counter[e][row]
         for c in self.children[e]:
             key = self.key_in_parent[c](row)
             group = self.groups[c][key]
             del group.parents[row]
-            padded.forgotten(self, c, group)
+            padded.remove_padding(self, c, group)
             self._release(c, key)
 
     def _release(self, e: int, key: Row) -> None:
@@ -350,7 +360,7 @@ class ReferenceView:
             del self.groups[e][key]
 
     def _outputs(self, found: list[tuple[Result, int]]) -> Iterator[tuple[Row, int]]:
-        """Yields the output tuples of those enumerated results that pass the residual predicates, with their signs."""
+        """Yields the output tuples of the results that pass the residual predicates, with their signs."""
         if not found:
             return
         columns = {
@@ -366,7 +376,7 @@ class ReferenceView:
                 yield tuple(normalise(column[i]) for column in outputs), sign
 
     def _supported(self, delta: Counter[Row]) -> Counter[Row]:
-        """Adds ``delta`` to the support counts; left of it are the output tuples whose count left or reached zero."""
+        """Adds ``delta`` to the support counts. Returns the output tuples whose count left or reached zero."""
         changed: Counter[Row] = Counter()
         for row, weight in delta.items():
             before, after = self.support[row], self.support[row] + weight

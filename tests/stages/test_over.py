@@ -28,7 +28,7 @@ from plans.schema import Column, Table
 from plans.search.cells.cuts import by_output
 from tests.marks import seeds
 from tests.models.over import over
-from tests.models.program import fed
+from tests.models.program import enter
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.oracles.expectation import difference
@@ -62,7 +62,7 @@ def test_random_window_functions_are_those_of_the_twin_and_of_duckdb(
     for batch in random_groups.batches(random, columns, 12, special=True):
         delta = bag_of([stage.apply([net_of(batch, columns, part)])], stage.columns, part)
         database.apply({"r": list(batch.items())})
-        wanted = over(planned, fed(planned.feed, database.rows["r"], columns))
+        wanted = over(planned, enter(planned.feed, database.rows["r"], columns))
         assert delta == difference(wanted, result)
         result = wanted
         stage.check_invariants()

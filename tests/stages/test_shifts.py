@@ -23,7 +23,7 @@ from plans.schema import Column, Table
 from tests.marks import seeds
 from tests.models import normalise
 from tests.models.over import over
-from tests.models.program import fed
+from tests.models.program import enter
 from tests.models.shifts import Copy
 from tests.oracles.database import Database
 from tests.stages import random_groups
@@ -99,7 +99,7 @@ def test_ranges_applied_to_a_copy_give_what_the_twin_has(seed: int) -> None:
         net, shifts = stage.shifted([net_of(batch, columns, part)], distinguished)
         copy.apply(bag_of([net], stage.columns, part), ranges_of(shifts, planned, part))
         database.apply({"r": list(batch.items())})
-        expected = over(planned, fed(planned.feed, database.rows["r"], columns))
+        expected = over(planned, enter(planned.feed, database.rows["r"], columns))
         assert copy.rows == expected
         stage.check_invariants()
         found: Counter[Row] = Counter()

@@ -23,7 +23,7 @@ from plans.programs.stages import Feed, OverStage
 from plans.schema import Column, Table
 from tests.marks import seeds
 from tests.models.over import over
-from tests.models.program import fed
+from tests.models.program import enter
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.oracles.expectation import difference
@@ -61,7 +61,7 @@ def test_rows_are_those_of_the_twin_and_of_duckdb(seed: int) -> None:
         for found in (stage.apply([given]), stage.undo([given]), stage.apply([given])):
             assert is_a_net(found)
         database.apply({"r": list(batch.items())})
-        wanted = over(planned, fed(planned.feed, database.rows["r"], columns))
+        wanted = over(planned, enter(planned.feed, database.rows["r"], columns))
         assert bag_of([found], stage.columns, part) == difference(wanted, result)
         assert query is None or wanted == duck.results(query, database), query
         result = wanted
@@ -91,7 +91,7 @@ def test_copies_and_peers_of_any_number_move(seed: int) -> None:
         found = stage.apply([net_of(batch, PLAIN, part)])
         assert is_a_net(found)
         database.apply({"r": list(batch.items())})
-        wanted = over(planned, fed(planned.feed, database.rows["r"], PLAIN))
+        wanted = over(planned, enter(planned.feed, database.rows["r"], PLAIN))
         assert bag_of([found], stage.columns, part) == difference(wanted, result)
         result = wanted
 

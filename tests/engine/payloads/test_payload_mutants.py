@@ -66,7 +66,7 @@ class ZeroedTooEarly(PayloadReference):
 
     def s_update(self, e: int, row: Row, sign: int) -> Iterator[Result]:
         group = self.groups[e].get(self.key[e](row))
-        if sign < 0 and self.worth[e] and group is not None and len(group.children) == 1:
+        if sign < 0 and self.has_value[e] and group is not None and len(group.children) == 1:
             self.pub[e][self.key[e](row)] = dict.fromkeys(self.pub[e][self.key[e](row)], 0)
         yield from super().s_update(e, row, sign)
 
@@ -127,7 +127,7 @@ class TellsFromTheTop(PayloadReference):
     """Edges publish from the top down: what comes from below a done edge waits for ever."""
 
     def publish(self) -> Iterator[Result]:
-        deepest = [c for c in range(len(self.plan.nodes)) if self.plan.children(c) == [] and self.worth[c]]
+        deepest = [c for c in range(len(self.plan.nodes)) if self.plan.children(c) == [] and self.has_value[c]]
         waiting = {c: self.change[c] for c in deepest}
         for c in deepest:
             self.change[c] = {}
