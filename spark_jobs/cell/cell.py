@@ -189,6 +189,11 @@ class Cell:
         """Returns the engine's sizes and counters after the last batch."""
         return self.live.engine().stats()
 
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """Returns how the engine runs each part of the stages. See ``NativeRuntime``."""
+        return self.live.engine().segments
+
     # -- the state before a batch -------------------------------------------------------------------------------------
 
     def _before(self, batch: int, report: Report) -> tuple[ProgramEngine, Place]:

@@ -264,6 +264,7 @@ def micro_batch(
     found = watch.found(changes.values())
     total_ms = 1000.0 * (time.perf_counter() - started)
     note = asdict(report) | {"bad": len(bad), "total_ms": total_ms, "sample": sample.rows, "state": state.stats()}
+    note["batch"] = state.segments
     note["filed"] = reader.read
     note["amplified"] = None if found is None else found.line()
     log.write_note(batch, note)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -71,10 +71,14 @@ def run(args: argparse.Namespace) -> int:
     shown = []
     for folder in operators(folder_at(args.checkpoint)):
         meta = read_meta(folder) or {}
-        query = " ".join(str(meta["query"]).split())
-        shown.append({"folder": str(folder), "query": query, "plan": meta["fingerprint"], "cells": []})
+        query, segments = " ".join(str(meta["query"]).split()), segments_of(cells(folder, meta))
+        shown.append(
+            {"folder": str(folder), "query": query, "plan": meta["fingerprint"], "batch": segments, "cells": []}
+        )
         if not args.json:
             print(f"{folder}\n  query  {query}\n  plan   {meta['fingerprint']}")
+            for segment in segments:
+                print(f"  batch  {segment}")
         for log in cells(folder, meta):
             found = list(troubles(log)) if args.check else None
             broken += len(found or ())
@@ -161,6 +165,12 @@ def described(log: CellLog, found: list[str] | None) -> dict[str, Any]:
         "troubles": found,
         "strangers": strangers(log),
     }
+
+
+def segments_of(logs: Iterable[CellLog]) -> list[str]:
+    """Returns how the engines of an operator run each part of the stages; nothing if no cell has a note of it."""
+    notes = (read_note(log.folder, batch) for log in logs for batch in log.batches()[-1:])
+    return next((note["batch"] for note in notes if note is not None and "batch" in note), [])
 
 
 def _strange(log: CellLog) -> list[str]:

@@ -1,9 +1,8 @@
 """Joins of a native call: blocks of relations and stages in, the changed rows of the join out.
 
-    per stored relation: block -> feed -> join input: net, deletes that find no tuple
+    per stored relation: block -> feed -> delta (``join_inputs``)
     all deletes, relation by relation -> all inserts -> buffer of rows, deleted rows first -> block or output
 
-Each *join input* is the delta of one stored relation (``crown.ingest.batch.JoinInputs`` computes the same in Python).
 ``apply_join`` applies the deltas in the order of ``crown.engine.propagation``. It may return after any step of it; the
 propagation in Python continues from there.
 """
@@ -31,27 +30,28 @@ from crown.kernels.memory.addresses import constants_at, halves_at, words_at
 from crown.kernels.memory.arena import H_BUDGET, H_OPEN, H_WRAPPED, ZERO
 from crown.kernels.memory.context import Context
 from crown.kernels.memory.pointers import beyond
-from crown.kernels.strings import NULL
 from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
-from crown.programs.kernels.feeds import F_INPUT, F_OUTPUT, F_WIDTH
+from crown.programs.kernels.join_inputs import (
+    I_ALIAS_COUNT,
+    I_ALIASES_AT,
+    I_JOIN_STATE,
+    I_MASK_COLUMN,
+    I_RECORD,
+    I_STATE,
+    I_SUMMED,
+    I_WIDTH,
+    IS_AMOUNTS,
+    IS_DELETED,
+    IS_MASKS,
+    IS_MISSING,
+    IS_ROWS,
+    IS_TUPLES,
+    IS_WEIGHTS,
+    count_read,
+    count_rejected,
+)
 from crown.programs.kernels.sources import net_tuples
 
-# Words of a join input in the plan.
-(
-    I_FEED_AT,  # offset of the feed that makes its tuples
-    I_NETS,  # 1 if they are netted
-    I_RECORD,  # record descriptor of the stored relation in the core
-    I_LOOKS_UP,  # 1 if deletes of the relation are looked up in this join, and not counted by a base table
-    I_KEY_COUNT,  # number of columns that must not be NULL
-    I_KEYS_AT,  # offset of the list of these columns
-    I_ALIAS_COUNT,  # number of aliases that read the stored relation
-    I_ALIASES_AT,  # offset of two words per alias: the arena words that count tuples, and tuples that were left out
-    I_SUMMED,  # 1 if only sums of its rows are kept
-    I_STATE,  # its first word in the state
-    I_JOIN_STATE,  # first word of its join in the state
-    I_DROPS_NULLS,  # 1 if tuples with a NULL in such a column are left out
-    JOIN_INPUT_WORDS,
-) = range(13)
 # Words of a join in the plan.
 (
     J_STATE,  # its first word in the state
@@ -79,19 +79,9 @@ from crown.programs.kernels.sources import net_tuples
     V_SIGN,  # 1 for its inserted tuples, -1 for its deleted ones; before the insertions always 1
     V_NODE,  # padded node
     V_LOOKUP,  # look-up of the group
+    V_BIT,  # before the insertions: number of the alias that reads the tuples
     VISIT_WORDS,
-) = range(6)
-# Words of a join input in the state.
-(
-    IS_TUPLES,  # tuples of the delta
-    IS_DELETED,  # deleted tuples of it, which come first
-    IS_ROWS,  # word of the memory with the tuples, one after the other
-    IS_WEIGHTS,  # word of the memory with their weights
-    IS_AMOUNTS,  # word of the memory with the copies to delete: the weights without sign
-    IS_MISSING,  # word of the memory with the copies to delete that were not there
-    IS_DROPPED,  # tuples that were left out because of a NULL
-    JOIN_INPUT_STATE_WORDS,
-) = range(8)
+) = range(7)
 # Words of a join in the state. The last four are pairs: an address and a number of words.
 JS_SIGN = 0  # phase: -1 deletions, 1 insertions, then PUBLISHING
 JS_TURN = 1  # position of the current input in the order of the phase; behind all inputs: paddings
@@ -109,87 +99,6 @@ JOIN_STATE_WORDS = 16
 # Results of ``apply_join``.
 JOIN_STOPPED = 26  # the engine stopped within the batch; JS_SIGN, JS_TURN and JS_STATUS say where
 JOIN_ROWS_PENDING = 27  # all changes are applied, but Python must take the rows out of the buffer
-
-
-@device
-def words_per_tuple(width):
-    """Returns how many words of the memory a tuple of a join input takes, besides those of its feed."""
-    return width + 5
-
-
-@device
-def apply_join_input(plan, stored, secret, memory, free, state, blocks, slots):
-    """Writes the delta of a stored relation, which it reads from the block of a feed. Expected O(tuples).
-
-    Uses the memory from word ``free`` on. Returns the next free word.
-    """
-    feed, delta = plan[stored + I_FEED_AT], plan[stored + I_STATE]
-    block, width = blocks + BLOCK_WORDS * plan[feed + F_OUTPUT], plan[feed + F_WIDTH]
-    m, forms = state[block + B_TUPLES], beyond(memory, state[block + B_FORMS])
-    weights = beyond(memory, state[block + B_WEIGHTS])
-    n, columns = m, beyond(memory, free)
-    for j in range(width):
-        columns[j] = forms[2 * j + 1]
-    free += width
-    state[delta + IS_ROWS] = free
-    rows = beyond(memory, free)
-    free += (width + 1) * n
-    if plan[stored + I_NETS] == 1 and (m > 1 or (m == 1 and weights[0] == 0)):
-        m = net_tuples(memory, 1, columns, width, weights, m, secret, slots, memory, free, rows, False)
-    else:
-        for j in range(width):
-            first = columns[j]
-            for i in range(m):
-                rows[i * width + j] = memory[first + i]
-        for i in range(m):
-            rows[m * width + i] = weights[i]
-    state[delta + IS_WEIGHTS], state[delta + IS_DROPPED] = state[delta + IS_ROWS] + m * width, 0
-    net_weights = beyond(memory, state[delta + IS_WEIGHTS])
-    if plan[stored + I_DROPS_NULLS] == 1 and state[block + B_NULLS] != 0:
-        kept = _drop_null_keys(plan, stored, rows, width, net_weights, m)
-        state[delta + IS_DROPPED], m = m - kept, kept
-    amounts, missing, deletes = beyond(memory, free), beyond(memory, free + n), ZERO
-    while deletes < m and net_weights[deletes] < 0:
-        amounts[deletes], missing[deletes] = -net_weights[deletes], 0
-        deletes += 1
-    state[delta + IS_TUPLES], state[delta + IS_DELETED] = m, deletes
-    state[delta + IS_AMOUNTS], state[delta + IS_MISSING] = free, free + n
-    return free + 2 * n
-
-
-@device
-def _has_null_key(plan, stored, rows, start):
-    """Returns True if the tuple at ``rows[start]`` has a NULL in a join column."""
-    found = False
-    for number in range(plan[stored + I_KEY_COUNT]):
-        found |= rows[start + plan[plan[stored + I_KEYS_AT] + number]] == NULL
-    return found
-
-
-@device
-def _drop_null_keys(plan, stored, rows, width, weights, m):
-    """Moves the tuples without a NULL in a join column to the front. Returns their number."""
-    kept = ZERO
-    for i in range(m):
-        if not _has_null_key(plan, stored, rows, i * width):
-            for j in range(width):
-                rows[kept * width + j] = rows[i * width + j]
-            weights[kept] = weights[i]
-            kept += 1
-    return kept
-
-
-@device
-def some_null_key(plan, stored, memory, state, blocks):
-    """Returns True if a tuple of the delta has a NULL in a join column."""
-    feed, delta = plan[stored + I_FEED_AT], plan[stored + I_STATE]
-    if state[blocks + BLOCK_WORDS * plan[feed + F_OUTPUT] + B_NULLS] == 0 or plan[stored + I_DROPS_NULLS] == 1:
-        return False
-    rows, width = beyond(memory, state[delta + IS_ROWS]), plan[feed + F_WIDTH]
-    found = False
-    for i in range(state[delta + IS_TUPLES]):
-        found |= _has_null_key(plan, stored, rows, i * width)
-    return found
 
 
 @device
@@ -224,11 +133,23 @@ def _delete(ctx, summed_only, record, rows, amounts, n, missing, ring, out):
 
 
 @device
-def _insert(ctx, summed_only, record, rows, weights, n, all_aliases, ring, out):
-    """Inserts tuples, or adds them to sums, as ``_delete`` deletes them. Returns the status."""
+def _insert(ctx, summed_only, record, rows, weights, n, masks, masked, ring, out):
+    """Inserts tuples, or adds them to sums, as ``_delete`` deletes them. Returns the status.
+
+    ``masks``: a mask per tuple if they are ``masked``, else one mask for all.
+    """
     if ring is not None and summed_only == 1:
-        return summed(ctx, record, rows, weights, n, all_aliases, 1, ring, out)
-    return inserted(ctx, record, rows, weights, n, all_aliases, False, ring, out)
+        return summed(ctx, record, rows, weights, n, masks, 1, ring, out)
+    return inserted(ctx, record, rows, weights, n, masks, masked, ring, out)
+
+
+@device
+def _masks_of(plan, stored, memory, state, core, first):
+    """Returns the masks of the tuples of a join input from tuple ``first`` on, or the mask that all of them have."""
+    masks = beyond(state, core + JS_ALL_ALIASES)
+    if plan[stored + I_MASK_COLUMN] >= 0:
+        masks = beyond(memory, state[plan[stored + I_STATE] + IS_MASKS] + first)
+    return masks
 
 
 @device
@@ -237,19 +158,22 @@ def _update_paddings(ctx, plan, join, memory, state, sign, ring, buffer):
 
     Returns ``DONE``, or the status with which it stopped.
     """
-    all_aliases = beyond(state, plan[join + J_STATE] + JS_ALL_ALIASES)
+    core = plan[join + J_STATE]
     for number in range(plan[join + J_VISIT_COUNT]):
         visit = plan[join + J_VISITS_AT] + VISIT_WORDS * number
         if plan[visit + V_PHASE] == sign:
             stored = plan[visit + V_INPUT_AT]
-            delta, width = plan[stored + I_STATE], plan[plan[stored + I_FEED_AT] + F_WIDTH]
-            n, rows = state[delta + IS_DELETED], state[delta + IS_ROWS]
+            delta, width = plan[stored + I_STATE], plan[stored + I_WIDTH]
+            n, first = state[delta + IS_DELETED], ZERO
             if plan[visit + V_SIGN] > 0:
-                n, rows = state[delta + IS_TUPLES] - n, rows + n * width
-            node, lookup, tuples = plan[visit + V_NODE], plan[visit + V_LOOKUP], beyond(memory, rows)
+                n, first = state[delta + IS_TUPLES] - n, n
+            node, lookup = plan[visit + V_NODE], plan[visit + V_LOOKUP]
+            tuples = beyond(memory, state[delta + IS_ROWS] + first * width)
             ctx.scratch[X_I] = 0
             if sign < 0:
-                status = batches.taken(ctx, node, lookup, width, tuples, n, all_aliases, False, ZERO, ring, buffer)
+                masks, masked = _masks_of(plan, stored, memory, state, core, first), plan[stored + I_MASK_COLUMN] >= 0
+                bit = plan[visit + V_BIT]
+                status = batches.taken(ctx, node, lookup, width, tuples, n, masks, masked, bit, ring, buffer)
             else:
                 status = batches.given(ctx, node, lookup, width, tuples, n, ring, buffer)
             if status != DONE:
@@ -284,10 +208,10 @@ def _propagate(ctx, plan, join, memory, state, ring, buffer):
                 for i in range(deletes):
                     state[core + JS_MISSING] += missing[i]
             elif sign > 0 and n > deletes:
-                rows = beyond(memory, start + deletes * plan[plan[stored + I_FEED_AT] + F_WIDTH])
+                rows = beyond(memory, start + deletes * plan[stored + I_WIDTH])
                 weights = beyond(memory, state[delta + IS_WEIGHTS] + deletes)
-                all_aliases = beyond(state, core + JS_ALL_ALIASES)
-                status = _insert(ctx, summed_only, record, rows, weights, n - deletes, all_aliases, ring, buffer)
+                masks, masked = _masks_of(plan, stored, memory, state, core, deletes), plan[stored + I_MASK_COLUMN] >= 0
+                status = _insert(ctx, summed_only, record, rows, weights, n - deletes, masks, masked, ring, buffer)
             if status != DONE:
                 state[core + JS_STATUS] = status
                 return status
@@ -387,17 +311,13 @@ def copy_rows(plan, join, memory, free, state, blocks):
 
 
 @device
-def commit(plan, join, state, blocks):
+def commit(plan, join, memory, state, blocks):
     """Commits the batch of a join, and adds its tuples to the counters of the aliases."""
     arena = core_context(state, plan[join + J_STATE]).arena
     arena[H_OPEN] = 0
     for number in range(plan[join + J_INPUT_COUNT]):
         stored = plan[plan[join + J_INPUTS_AT] + number]
-        feed, delta = plan[stored + I_FEED_AT], plan[stored + I_STATE]
-        read, output = blocks + BLOCK_WORDS * plan[feed + F_INPUT], blocks + BLOCK_WORDS * plan[feed + F_OUTPUT]
-        rejected = state[read + B_TUPLES] - state[output + B_TUPLES] + state[delta + IS_DROPPED]
-        for counters in range(
-            plan[stored + I_ALIASES_AT], plan[stored + I_ALIASES_AT] + 2 * plan[stored + I_ALIAS_COUNT], 2
-        ):
-            arena[plan[counters]] += state[delta + IS_TUPLES]
-            arena[plan[counters + 1]] += rejected
+        for alias in range(plan[stored + I_ALIAS_COUNT]):
+            counters = plan[stored + I_ALIASES_AT] + 2 * alias
+            arena[plan[counters]] += count_read(plan, stored, alias, memory, state)
+            arena[plan[counters + 1]] += count_rejected(plan, stored, alias, memory, state, blocks)

@@ -36,7 +36,7 @@ from crown.kernels.memory.addresses import words_at
 from crown.kernels.memory.arena import H_BUDGET, H_EMITTED, H_LIVE, H_R_UPDATES, H_ROWS, ZERO
 from crown.kernels.memory.pointers import beyond, constants, words
 from crown.kernels.strings import code_of
-from crown.programs.kernels import feeds, groups, joins, nets, pointwise, sources, unions
+from crown.programs.kernels import feeds, groups, join_inputs, joins, nets, pointwise, sources, unions
 from crown.programs.kernels.blocks import B_CODES, B_FORMS, B_READ_ROWS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
 from crown.stages.kernels.groups import batch as group_batch
 
@@ -145,12 +145,12 @@ def _apply_stateless(plan, dictionary, memory, state, slots, number):
             if free < 0:
                 state[R_OPERATOR] = number - 1
                 return JOIN_ROWS_PENDING
-            joins.commit(plan, plan[plan[P_OPERATORS_AT] + 2 * number - 1], state, R_BLOCKS)
+            joins.commit(plan, plan[plan[P_OPERATORS_AT] + 2 * number - 1], memory, state, R_BLOCKS)
         elif free < 0:
             return UNKNOWN_TEXT
     elif kind == JOIN_INPUT:
-        free = joins.apply_join_input(plan, op, plan[P_SECRET], memory, free, state, R_BLOCKS, slots)
-        if joins.some_null_key(plan, op, memory, state, R_BLOCKS):
+        free = join_inputs.compute_delta(plan, op, plan[P_SECRET], memory, free, state, R_BLOCKS, slots)
+        if join_inputs.some_unstored(plan, op, memory, state, R_BLOCKS):
             status = ZERO + NULL_KEY
     elif kind == NET:
         free = nets.apply_net(plan, op, plan[P_SECRET], memory, free, state, R_BLOCKS, slots)
@@ -176,7 +176,7 @@ def _pass_gate(plan, base, dictionary, memory, state, slots):
             return status
     for number in range(plan[P_BEFORE_GATE]):
         op = plan[operators_at + 2 * number + 1]
-        looks_up = plan[operators_at + 2 * number] == JOIN_INPUT and plan[op + joins.I_LOOKS_UP] == 1
+        looks_up = plan[operators_at + 2 * number] == JOIN_INPUT and plan[op + join_inputs.I_LOOKS_UP] == 1
         if looks_up and not joins.all_deletes_found(plan, op, memory, state):
             return STOPPED_AT_GATE
     for number in range(plan[P_SOURCE_COUNT]):
@@ -206,7 +206,7 @@ def _apply_join(plan, join, memory, state, slots, grown):
             return JOIN_ROWS_PENDING
         state[R_FREE] = free
     if plan[join + joins.J_HAS_FEED] == 0:
-        joins.commit(plan, join, state, R_BLOCKS)
+        joins.commit(plan, join, memory, state, R_BLOCKS)
     return group_batch.DONE
 
 

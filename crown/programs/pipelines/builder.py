@@ -238,8 +238,6 @@ class _Builder:
         """Adds the delta of stored relation ``number`` of a join."""
         (core,), stored = stage.cores, stage.stored[number]
         compiled, source, aliases = core.state.compiled, stage.inputs[stored.input], stored.stored.aliases
-        if stored.mask is not None:
-            raise _NotNative("occurrences of a relation in the join read different rows")
         native_feed, block = _stored_feed(stored), self._block_of(source)
         feed = FeedOperator(block, self._blocks.add_derived(block, native_feed), native_feed)
         if feed.output.wide:
@@ -247,7 +245,7 @@ class _Builder:
         record, counters = compiled.record[aliases[0].node], [core.tallies[alias.node] for alias in aliases]
         lookup = self._runtime.base_tables.lookup(source) if isinstance(source, str) else None
         looks_up = lookup is not None and lookup.has(core.state, record)
-        joined = {word for alias in aliases for word in alias.not_null}
+        masked, joined = stored.mask is not None, {word for alias in aliases for word in alias.not_null}
         join_input = JoinInputOperator(
             feed,
             source,
@@ -257,7 +255,9 @@ class _Builder:
             key_columns=sorted(joined),
             counters=[word for one in counters for word in (one.updates, one.filtered)],
             summed_only=aliases[0].node in compiled.summed,
-            drops_nulls=not looks_up and all(joined == set(alias.not_null) for alias in aliases),
+            drops_nulls=not looks_up and not masked and all(joined == set(alias.not_null) for alias in aliases),
+            mask_column=stored.mask,
+            occurrences=[alias.occurrence for alias in aliases],
         )
         self._add(feed)
         self._add(join_input)
@@ -313,10 +313,11 @@ def _sources(runtime: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -
 
 def _stored_feed(stored: StoredInput) -> NativeFeed:
     """Returns the feed that makes the tuples of a stored relation of a join."""
+    columns = (*stored.words, *([] if stored.mask is None else [stored.mask]))
     if stored.predicate is None:
-        return NativeFeed(tuple(stored.words))
+        return NativeFeed(columns)
     places = {name.lower(): place for name, (place, _) in stored.tested.items()}
-    return _filter_feed(stored.predicate, places, tuple(stored.words), f"what the join stores of {stored.stored.name}")
+    return _filter_feed(stored.predicate, places, columns, f"what the join stores of {stored.stored.name}")
 
 
 def _filter_feed(condition: Expr, places: Mapping[str, int], columns: tuple[int, ...], what: str) -> NativeFeed:

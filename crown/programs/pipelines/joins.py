@@ -11,8 +11,8 @@ from crown.engine.entered import PADDING, Entered
 from crown.engine.kernels import publish
 from crown.kernels.memory import arena as A
 from crown.programs.delta_options import ALL_DELTAS, DeltaOptions
+from crown.programs.kernels import join_inputs, pipeline
 from crown.programs.kernels import joins as kernels
-from crown.programs.kernels import pipeline
 from crown.programs.kernels.blocks import B_TUPLES, BLOCK_WORDS
 from crown.programs.pipelines.blocks import Block, forms_of_types
 from crown.programs.pipelines.feeds import FeedOperator
@@ -34,6 +34,8 @@ class JoinInputOperator:
       out.
     - ``counters``: two words of the arena per alias, which count tuples, and tuples that were left out.
     - ``summed_only``: only sums of the tuples are stored.
+    - ``mask_column``: None, or the column of the source that says which occurrences read a tuple. It is the last one of
+      the feed. ``occurrences``: those of the aliases.
 
     ``state_at`` and ``join_state_at``: the first words in the state of this input and of its join.
     """
@@ -44,17 +46,19 @@ class JoinInputOperator:
     def __init__(
         self, feed: FeedOperator, source: str | int, record: int, nets: bool, looks_up: bool,
         key_columns: Sequence[int], counters: Sequence[int], summed_only: bool, drops_nulls: bool,
+        mask_column: int | None, occurrences: Sequence[int],
     ) -> None:  # fmt: skip
         self.feed, self.source, self.looks_up = feed, source, looks_up
         self.root = feed.root
         self._key_columns, self._counters = key_columns, counters
         self._record, self._nets, self._summed_only, self._drops_nulls = record, nets, summed_only, drops_nulls
+        self._mask_column, self._occurrences = mask_column, occurrences
         self.state_at = self.join_state_at = 0
 
     @property
     def words_per_tuple(self) -> int:
         """Returns how many words of the memory a tuple takes, besides those of its feed."""
-        return int(kernels.words_per_tuple(len(self.feed.native_feed.columns)))
+        return int(join_inputs.words_per_tuple(len(self.feed.native_feed.columns), self._mask_column is not None))
 
     @property
     def fixed_words(self) -> int:
@@ -63,13 +67,18 @@ class JoinInputOperator:
 
     def plan_words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan. Adds to the plan what they point to."""
-        words = [0] * kernels.JOIN_INPUT_WORDS
-        words[kernels.I_FEED_AT], words[kernels.I_RECORD] = plan.offsets[self.feed], self._record
-        words[kernels.I_STATE], words[kernels.I_JOIN_STATE] = self.state_at, self.join_state_at
-        words[kernels.I_NETS], words[kernels.I_LOOKS_UP] = self._nets, self.looks_up
-        words[kernels.I_KEY_COUNT], words[kernels.I_KEYS_AT] = len(self._key_columns), plan.add(self._key_columns)
-        words[kernels.I_ALIAS_COUNT], words[kernels.I_ALIASES_AT] = len(self._counters) // 2, plan.add(self._counters)
-        words[kernels.I_SUMMED], words[kernels.I_DROPS_NULLS] = self._summed_only, self._drops_nulls
+        words = [0] * join_inputs.JOIN_INPUT_WORDS
+        words[join_inputs.I_FEED_AT], words[join_inputs.I_RECORD] = plan.offsets[self.feed], self._record
+        words[join_inputs.I_STATE], words[join_inputs.I_JOIN_STATE] = self.state_at, self.join_state_at
+        words[join_inputs.I_NETS], words[join_inputs.I_LOOKS_UP] = self._nets, self.looks_up
+        words[join_inputs.I_KEY_COUNT] = len(self._key_columns)
+        words[join_inputs.I_KEYS_AT] = plan.add(self._key_columns)
+        words[join_inputs.I_ALIAS_COUNT] = len(self._counters) // 2
+        words[join_inputs.I_ALIASES_AT] = plan.add(self._counters)
+        words[join_inputs.I_SUMMED], words[join_inputs.I_DROPS_NULLS] = self._summed_only, self._drops_nulls
+        words[join_inputs.I_WIDTH] = len(self.feed.native_feed.columns) - (self._mask_column is not None)
+        words[join_inputs.I_MASK_COLUMN] = -1 if self._mask_column is None else self._mask_column
+        words[join_inputs.I_OCCURRENCES_AT] = plan.add(self._occurrences)
         return words
 
 
@@ -110,14 +119,14 @@ class JoinOperator:
     @property
     def state_words(self) -> int:
         """Returns how many words of the state it takes."""
-        return int(kernels.JOIN_STATE_WORDS + kernels.JOIN_INPUT_STATE_WORDS * len(self.inputs))
+        return int(kernels.JOIN_STATE_WORDS + join_inputs.JOIN_INPUT_STATE_WORDS * len(self.inputs))
 
     def place(self, state_at: int) -> None:
         """Sets where its words in the state are."""
         self.state_at = state_at
         for number, join_input in enumerate(self.inputs):
             first = state_at + kernels.JOIN_STATE_WORDS
-            join_input.state_at = first + kernels.JOIN_INPUT_STATE_WORDS * number
+            join_input.state_at = first + join_inputs.JOIN_INPUT_STATE_WORDS * number
             join_input.join_state_at = state_at
 
     def max_rows(self, options: DeltaOptions) -> int:
@@ -210,8 +219,9 @@ class JoinOperator:
         paddings = self._propagation.paddings
         for join_input, stored in zip(self.inputs, self.stage.stored, strict=True):
             input_at, aliases = plan.offsets[join_input], stored.stored.aliases
-            yield from ((-1, input_at, 1, node, lookup) for _, node, lookup in paddings.before_insertions(aliases))
-            yield from ((1, input_at, sign, node, lookup) for sign, node, lookup in paddings.after_insertions(aliases))
+            before, after = paddings.before_insertions(aliases), paddings.after_insertions(aliases)
+            yield from ((-1, input_at, 1, node, lookup, bit) for bit, node, lookup in before)
+            yield from ((1, input_at, sign, node, lookup, 0) for sign, node, lookup in after)
 
     def hand_over(self, memory: np.ndarray, state: Sequence[int], status: int) -> None:
         """Lets the core continue where the call has stopped with ``status``."""
@@ -228,13 +238,13 @@ class JoinOperator:
             delta = join_input.state_at
             if not state[pipeline.R_BLOCKS + BLOCK_WORDS * join_input.feed.input + B_TUPLES]:
                 continue  # the relation has no changes
-            tuples, deletes = state[delta + kernels.IS_TUPLES], state[delta + kernels.IS_DELETED]
+            tuples, deletes = state[delta + join_inputs.IS_TUPLES], state[delta + join_inputs.IS_DELETED]
             for sign, count in ((-1, deletes), (1, tuples - deletes)):
                 turn = sign, self._turns[sign].index(position)
                 entered.done[sign].append(count if stopped is None or turn < stopped else 0)
                 if turn == stopped:
                     entered.left, entered.status = (sign, number), state[start + kernels.JS_STATUS]
-            missing = memory[state[delta + kernels.IS_MISSING] :][:deletes].copy()
+            missing = memory[state[delta + join_inputs.IS_MISSING] :][:deletes].copy()
             if missing.any() or entered.left == (-1, number):
                 entered.missing[number] = missing
             number += 1

@@ -189,12 +189,14 @@ def test_state_shows_checks_and_rolls_back(spark, tmp_path, capsys):
     capsys.readouterr()
     assert command(state, tmp_path / "state", "--check") == 0
     said = capsys.readouterr().out
+    assert "\n  batch  one native call\n" in said
     assert "cell 0: batches 0 to 2" in said
     assert said.endswith("no damage found\n")
     (tmp_path / "state" / "crown" / "notes").touch()
     assert command(state, tmp_path / "state", "--check", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["whole"] is True
+    assert told["operators"][0]["batch"] == ["one native call"]
     assert [(c["cell"], c["batches"], c["troubles"]) for c in told["operators"][0]["cells"]] == [
         (0, [0, 2], []),
         (1, [0, 2], []),
