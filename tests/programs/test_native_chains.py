@@ -170,6 +170,18 @@ QUERIES = {
     "groups of which some have no partner": (
         "SELECT g.ok, n, prio FROM (SELECT ok, COUNT(*) AS n FROM l GROUP BY ok) g LEFT JOIN o ON g.ok = o.ok"
     ),
+    "large decimals, each once": "SELECT DISTINCT price * price * off AS w, num FROM l WHERE big > 3",
+    "large decimals of UNION ALL": (
+        "SELECT ok, price * price * 2 AS w FROM l UNION ALL SELECT ok, price * price AS w FROM l WHERE num > 2"
+    ),
+    "large decimals that are keys": "SELECT price * price AS w, COUNT(*) AS n, SUM(big) AS s FROM l GROUP BY 1",
+    "large decimals that a join stores": (
+        "SELECT prio, w, COUNT(*) AS n FROM o, (SELECT DISTINCT ok, price * price AS w FROM l) g WHERE g.ok = o.ok "
+        "GROUP BY prio, w"
+    ),
+    "ends of large decimals": (
+        "SELECT mode, MIN(price * price) AS low, COUNT(DISTINCT price * price) AS n FROM l GROUP BY mode"
+    ),
     "one group, which HAVING hides": "SELECT SUM(big) - COUNT(*) AS s, COUNT(*) AS n FROM l HAVING COUNT(*) > 3",
 }
 NOT_SCANNED = (
@@ -260,7 +272,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
                 with suppress(ChangeError):
                     both.aborted(batch, read=number % 2)
             apply(both, batch, number % 6 != 5)
-    if kind not in NOT_OF_DUCKDB:
+    if kind not in NOT_OF_DUCKDB and "large decimals" not in kind:  # their products overflow in DuckDB
         both.is_duckdbs()
     assert (
         both.results[group_batch.DONE] + both.results[kernels.MESSAGE_TOO_LARGE] + both.results[kernels.STAGES_FOLLOW]

@@ -8,11 +8,11 @@ A column that is only projected is not copied unless a filter leaves out tuples:
 from __future__ import annotations
 
 from crown.expressions.kernels.decimals import SCRATCH
-from crown.expressions.kernels.evaluate import P_INPUT_COUNT, PAIRS, WORDS, evaluate_rows
+from crown.expressions.kernels.evaluate import CODES, P_INPUT_COUNT, PAIRS, WORDS, evaluate_rows
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
-from crown.kernels.strings import NULL
+from crown.kernels.strings import NULL, short_number
 from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHT_SUM, B_WEIGHTS, BLOCK_WORDS
 
 # Words of a feed in the plan.
@@ -27,9 +27,11 @@ from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHT_S
     F_FILTERS,  # 1 if the first output is the filter: tuples with the value 1 are chosen
     F_FIRST_TEXT,  # number of the first text that the program names
     F_WEIGHT_WORDS,  # words of the weight of a tuple; more than one if it carries sums of a join
+    F_STORES_CODES,  # 1 if computed wide decimals become codes
     F_AFTER_JOIN,  # 1 if it makes the rows of the join that is the operator before it
     FEED_WORDS,
-) = range(12)
+) = range(13)
+UNKNOWN_TEXT, NO_CODE = -1, -2  # what a feed returns instead of a position
 
 
 @device
@@ -39,13 +41,13 @@ def fixed_words(width, inputs):
 
 
 @device
-def words_per_tuple(outputs, width, weight_words):
+def words_per_tuple(outputs, width, weight_words, codes):
     """Returns how many words of the memory a feed takes for each tuple.
 
     ``outputs``: words of the outputs of its program; ``width``: words of the columns that a filter copies;
-    ``weight_words``: words of the weights that it copies.
+    ``weight_words``: words of the weights that it copies; ``codes``: wide decimals that become codes.
     """
-    return outputs + width + 1 + weight_words
+    return outputs + width + 1 + weight_words + codes
 
 
 @device
@@ -81,10 +83,25 @@ def _copy_chosen(memory, forms, width, chosen, m, free):
 
 
 @device
+def _write_codes(memory, pairs, n, out):
+    """Writes the codes of ``n`` wide decimals of two words each. Returns False if one is not its own code."""
+    for i in range(n):
+        low, high = memory[pairs + 2 * i], memory[pairs + 2 * i + 1]
+        code = ZERO + NULL
+        if high != NULL:
+            code = short_number(low) if high == low >> 63 else ZERO
+            if code == 0:
+                return False
+        memory[out + i] = code
+    return True
+
+
+@device
 def apply_feed(plan, feed, dictionary, memory, scratch, texts, free, state, blocks):
     """Makes the block of the feed at ``plan[feed]`` in the memory from word ``free`` on. O(tuples * instructions).
 
-    Returns the next free word, or -1 if a looked-up text is unknown. ``scratch``: the word of the memory where the
+    Returns the next free word; or ``UNKNOWN_TEXT`` if a looked-up text is unknown, or ``NO_CODE`` if a decimal has to
+    be stored in the dictionary. ``scratch``: the word of the memory where the
     scratch of expressions begins; ``texts``: where the codes of their texts begin; ``blocks``: the word of the state
     where the blocks begin.
     """
@@ -107,7 +124,7 @@ def apply_feed(plan, feed, dictionary, memory, scratch, texts, free, state, bloc
             beyond(memory, scratch + SCRATCH), beyond(memory, scratch), beyond(memory, outputs),
         )  # fmt: skip
         if unknown > 0:
-            return ZERO - 1
+            return ZERO + UNKNOWN_TEXT
         free = outputs + plan[feed + F_PROGRAM_WORDS] * n
     for j in range(width):
         _set_form(forms, input_forms, outputs, n, j, columns)
@@ -127,6 +144,13 @@ def apply_feed(plan, feed, dictionary, memory, scratch, texts, free, state, bloc
     for i in range(n):
         total += weights[i]
     state[output + B_WEIGHT_SUM] = total
+    if plan[feed + F_STORES_CODES] == 1:
+        for j in range(width):
+            if forms[2 * j] == PAIRS:
+                if not _write_codes(memory, forms[2 * j + 1], n, free):
+                    return ZERO + NO_CODE
+                forms[2 * j], forms[2 * j + 1] = CODES, free
+                free += n
     for j in range(width):
         if columns[2 * j] < 0 and forms[2 * j] == WORDS and state[output + B_NULLS] == 0:
             least, first = ZERO, forms[2 * j + 1]

@@ -96,6 +96,7 @@ JOIN_STOPPED = joins.JOIN_STOPPED
 JOIN_ROWS_PENDING = joins.JOIN_ROWS_PENDING
 STAGES_FOLLOW = 28  # all operators are done, and the program has other stages
 UNKNOWN_TEXT = 29  # a looked-up text is unknown; the operator has not begun
+NO_CODE = 30  # a decimal has to be stored in the dictionary; the operator has not begun
 ALL_DONE = (group_batch.DONE, MESSAGE_TOO_LARGE, NO_MESSAGE)
 MAX_MESSAGE_ROWS = 1 << 16  # of a record batch
 
@@ -147,7 +148,7 @@ def _apply_stateless(plan, dictionary, memory, state, slots, number):
                 return JOIN_ROWS_PENDING
             joins.commit(plan, plan[plan[P_OPERATORS_AT] + 2 * number - 1], memory, state, R_BLOCKS)
         elif free < 0:
-            return UNKNOWN_TEXT
+            return UNKNOWN_TEXT if free == feeds.UNKNOWN_TEXT else NO_CODE
     elif kind == JOIN_INPUT:
         free = join_inputs.compute_delta(plan, op, plan[P_SECRET], memory, free, state, R_BLOCKS, slots)
         if join_inputs.some_unstored(plan, op, memory, state, R_BLOCKS):

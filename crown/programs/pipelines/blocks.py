@@ -11,7 +11,7 @@ from crown.expressions.kernels.evaluate import CODES, WORDS
 from crown.expressions.program import is_wide
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels.blocks import B_FORMS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
-from crown.results.columns import Column, NativeFeed
+from crown.results.columns import Column
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.schema import Column as Declared
@@ -63,11 +63,8 @@ class Blocks:
         self.count, self.root_count = self.count + 1, self.root_count + 1
         return Block(self.count - 1, self.root_count - 1, weight_words=weight_words)
 
-    def add_derived(self, block: Block, feed: NativeFeed | None = None) -> Block:
-        """Adds a block that a feed or a net makes from another one."""
-        wide = block.wide
-        if feed is not None:
-            wide = feed.wide | {i for i, place in enumerate(feed.columns) if place in block.wide}
+    def add_derived(self, block: Block, wide: frozenset[int] = frozenset()) -> Block:
+        """Adds a block that a feed or a net makes from another one. ``wide``: see ``Block``."""
         self.count += 1
         return Block(self.count - 1, block.root, wide, block.weight_words)
 

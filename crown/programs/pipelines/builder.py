@@ -152,16 +152,25 @@ class _Builder:
     def _block_of(self, source: str | int) -> Block:
         return self._blocks.by_source[source]
 
-    def _add_feed(self, block: Block, native_feed: NativeFeed, after_join: bool = False) -> Block:
+    def _feed(
+        self, block: Block, native_feed: NativeFeed, stores_codes: bool, after_join: bool = False
+    ) -> FeedOperator:
+        """Returns a feed that reads a block. With ``stores_codes``, computed wide decimals of its output become
+        codes."""
+        wide = _wide_columns(block, native_feed)
+        output = self._blocks.add_derived(block, frozenset() if stores_codes else wide)
+        return FeedOperator(block, output, native_feed, len(wide) if stores_codes else 0, after_join)
+
+    def _add_feed(
+        self, block: Block, native_feed: NativeFeed, stores_codes: bool = False, after_join: bool = False
+    ) -> Block:
         """Adds a feed. Returns its output."""
-        output = self._blocks.add_derived(block, native_feed)
-        self._add(FeedOperator(block, output, native_feed, after_join))
-        return output
+        feed = self._feed(block, native_feed, stores_codes, after_join)
+        self._add(feed)
+        return feed.output
 
     def _add_net(self, block: Block, width: int) -> Block:
         """Adds a net. Returns its output."""
-        if block.wide:
-            raise _NotNative("rows with a computed decimal of more than 18 digits are netted")
         output = self._blocks.add_derived(block)
         self._add(NetOperator(block, output, width))
         return output
@@ -171,23 +180,24 @@ class _Builder:
         return self._runtime.memory.part(OWN_PARTS + sum(map(parts_of, self._runtime.plan.stages[:number])))
 
     def _add_linear(self, stage: Linear, number: int, last: bool) -> None:
-        feeds = self._add_feeds(stage)
-        terms = [(events, term.weight) for (_, events), term in zip(feeds, stage.stage.terms, strict=True)]
-        if not terms:
+        weights = [term.weight for term in stage.stage.terms]
+        if not weights:
             raise _NotNative("the stage has no rows")
-        block, factor = terms[0]
-        adjacent = stage.netted and last  # the columns of the output must be adjacent
-        if len(terms) > 1 or factor != 1 or adjacent:
+        united = weights != [1] or (stage.netted and last)  # the columns of the output must be adjacent
+        feeds = self._add_feeds(stage, stores_codes=united or not stage.netted)
+        terms = [(events, weight) for (_, events), weight in zip(feeds, weights, strict=True)]
+        block = terms[0][0]
+        if united:
             block = self._add_union(terms, stage)
         if not stage.netted:
             block = self._add_net(block, len(stage.columns))
         self._blocks.by_source[number] = block
 
     def _add_pointwise(self, stage: Pointwise, number: int) -> None:
-        leaves = self._add_feeds(stage)
+        leaves = self._add_feeds(stage, stores_codes=True)
         terms = [(events, leaf.weight) for (_, events), leaf in zip(leaves, stage.stage.leaves, strict=True)]
         events, factor = terms[0]
-        if len(terms) > 1 or factor != 1 or events.wide:
+        if len(terms) > 1 or factor != 1:
             events = self._add_union(terms, stage)
         changed, forms = self._blocks.add_root(), forms_of_types([column.type for column in stage.columns])
         operator = PointwiseOperator(stage, number, leaves, events, changed, forms, self._memory_of(number))
@@ -196,18 +206,16 @@ class _Builder:
             operator.output = self._add_net(changed, len(forms))
         self._blocks.by_source[number] = operator.output
 
-    def _add_feeds(self, stage: Linear | Pointwise) -> list[tuple[Block, Block]]:
-        """Adds the feeds of a stage. Returns the input and the output of each."""
+    def _add_feeds(self, stage: Linear | Pointwise, stores_codes: bool) -> list[tuple[Block, Block]]:
+        """Adds the feeds of a stage. Returns the input and the output of each. ``stores_codes``: see ``_feed``."""
         feeds = stage.native_feeds()
         if isinstance(feeds, str):
             raise _NotNative(feeds)
         reads = [self._block_of(key_of(source)) for source in stage.inputs]
-        return [(read, self._add_feed(read, native_feed)) for read, native_feed in zip(reads, feeds, strict=True)]
+        return [(read, self._add_feed(read, feed, stores_codes)) for read, feed in zip(reads, feeds, strict=True)]
 
     def _add_union(self, terms: Sequence[tuple[Block, int]], stage: Linear | Pointwise) -> Block:
         """Adds a union of blocks, each with a factor of its weights. Returns its output."""
-        if any(block.wide for block, _ in terms):
-            raise _NotNative("rows with a computed decimal of more than 18 digits are added")
         output = self._blocks.add_root()
         self._add(UnionOperator(terms, output, forms_of_types([column.type for column in stage.columns])))
         return output
@@ -229,7 +237,8 @@ class _Builder:
             raise _NotNative(native_feed)
         output = rows
         if native_feed is not None:
-            output, operator.has_feed = self._add_feed(output, native_feed, after_join=True), True
+            output = self._add_feed(output, native_feed, stores_codes=not stage.adds_up, after_join=True)
+            operator.has_feed = True
         if not stage.adds_up:
             output = self._add_net(output, len(stage.columns))
         operator.output = self._blocks.by_source[number] = output
@@ -239,9 +248,7 @@ class _Builder:
         (core,), stored = stage.cores, stage.stored[number]
         compiled, source, aliases = core.state.compiled, stage.inputs[stored.input], stored.stored.aliases
         native_feed, block = _stored_feed(stored), self._block_of(source)
-        feed = FeedOperator(block, self._blocks.add_derived(block, native_feed), native_feed)
-        if feed.output.wide:
-            raise _NotNative(f"the join stores a computed decimal of more than 18 digits of {stored.stored.name}")
+        feed = self._feed(block, native_feed, stores_codes=True)
         record, counters = compiled.record[aliases[0].node], [core.tallies[alias.node] for alias in aliases]
         lookup = self._runtime.base_tables.lookup(source) if isinstance(source, str) else None
         looks_up = lookup is not None and lookup.has(core.state, record)
@@ -267,13 +274,13 @@ class _Builder:
         native_form = stage.native_form()
         if isinstance(native_form, str):
             raise _NotNative(native_form)
-        read = events = self._block_of(key_of(stage.inputs[0]))
-        if native_form.feed is not None:
-            events = self._add_feed(read, native_form.feed)
-        if not events.wide.isdisjoint(native_form.keys.tolist()):
-            raise _NotNative("a computed key has more than 18 digits")
-        if native_form.values is not None and not events.wide.isdisjoint(native_form.values.columns):
-            raise _NotNative("MIN, MAX or DISTINCT reads a computed decimal of more than 18 digits")
+        source, feed = key_of(stage.inputs[0]), native_form.feed
+        read = events = self._block_of(source)
+        coded = {*native_form.keys.tolist(), *(() if native_form.values is None else native_form.values.columns)}
+        if feed is None and isinstance(source, int) and not read.wide.isdisjoint(coded):
+            feed = NativeFeed(tuple(range(len(self._runtime.stages[source].columns))))
+        if feed is not None:
+            events = self._add_feed(read, feed, stores_codes=not _wide_columns(read, feed).isdisjoint(coded))
         rows = self._blocks.add_root()
         operator = GroupsOperator(stage, number, native_form, read, events, rows, self._memory_of(number))
         if operator.pauses and (not last or self._excluded or read.root >= len(self._sources)):
@@ -282,6 +289,11 @@ class _Builder:
         if not stage.shows_keys:
             operator.output = self._add_net(rows, len(stage.columns))
         self._blocks.by_source[number] = operator.output
+
+
+def _wide_columns(block: Block, feed: NativeFeed) -> frozenset[int]:
+    """Returns the columns of two words that a feed makes from a block."""
+    return feed.wide | {i for i, place in enumerate(feed.columns) if place in block.wide}
 
 
 def _stage_range(first: int, end: int) -> str:

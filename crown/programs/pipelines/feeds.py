@@ -15,14 +15,17 @@ from crown.results.columns import NativeFeed
 class FeedOperator:
     """A feed: makes block ``output`` from block ``read``, as ``native_feed`` describes.
 
-    ``after_join``: True if it makes the rows of the join that is the operator before it.
+    ``codes``: the number of computed wide decimals that become codes. ``after_join``: True if it makes the rows of the
+    join that is the operator before it.
     """
 
     kind = pipeline.FEED
 
-    def __init__(self, read: Block, output: Block, native_feed: NativeFeed, after_join: bool = False) -> None:
+    def __init__(
+        self, read: Block, output: Block, native_feed: NativeFeed, codes: int = 0, after_join: bool = False
+    ) -> None:
         self.input, self.output, self.root, self.native_feed = read.number, output, read.root, native_feed
-        self._weight_words, self._after_join = read.weight_words, after_join
+        self._weight_words, self._codes, self._after_join = read.weight_words, codes, after_join
 
     @property
     def register_words(self) -> int:
@@ -40,7 +43,7 @@ class FeedOperator:
         feed = self.native_feed
         outputs = 0 if feed.program is None else feed.program.output_words
         filtered = (len(feed.columns) + len(feed.wide), self._weight_words) if feed.filters else (0, 0)
-        return int(kernels.words_per_tuple(outputs, *filtered))
+        return int(kernels.words_per_tuple(outputs, *filtered, self._codes))
 
     def plan_words(self, plan: Plan) -> list[int]:
         """Returns its words in a plan. Adds to the plan what they point to."""
@@ -52,6 +55,7 @@ class FeedOperator:
         words[kernels.F_COLUMNS_AT] = plan.add(
             [word for pair in zip(feed.columns, forms, strict=True) for word in pair]
         )
+        words[kernels.F_STORES_CODES] = int(self._codes > 0)
         words[kernels.F_WEIGHT_WORDS], words[kernels.F_AFTER_JOIN] = self._weight_words, self._after_join
         if feed.program is not None:
             words[kernels.F_PROGRAM_AT] = plan.add(feed.program.plan)

@@ -311,7 +311,8 @@ class Pipeline:
         if status == kernels.STAGES_FOLLOW:
             rows = {number: self._zset(number, number in self._read_stages) for number in self._stage_blocks}
             return replace(batch, nets=nets, passed=True, made=rows)
-        if status == kernels.STOPPED_AT_GATE or (status == kernels.NULL_KEY and operator < self._before_gate):
+        not_begun = status in (kernels.NULL_KEY, kernels.NO_CODE) and operator < self._before_gate
+        if status == kernels.STOPPED_AT_GATE or not_begun:
             gated = {
                 source.name: source.gated(self._memory, self._state, kernels.R_BLOCKS + BLOCK_WORDS * number)
                 for number, source in enumerate(self.sources)

@@ -153,8 +153,6 @@ class Groups(Stage):
         if isinstance(feed, str):
             return feed
         near, keys, sums, outputs = self._near, entry.key_rows, entry.sums.recipe, None
-        if feed is not None and not feed.wide.isdisjoint(keys.tolist()):
-            return "a computed key has more than 18 digits"
         values = self._multisets.native(places, self._addends, [(one.values, one.kept) for one in self._readings])
         scratch = max(self._scratch.size, 0 if values is None else values.scratch)
         if near.plan[kernels.P_PAUSES] & kernels.PAUSE_SHOW:
