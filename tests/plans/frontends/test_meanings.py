@@ -37,6 +37,7 @@ POSTGRES: dict[str, Any] = {
     "FORMAT('%s-%s%%', a, n)": "3000000000-%", "SUBSTRING(s FROM '-(.)')": "b", "SUBSTRING(s FROM 'b.c')": "b c",
     "SUBSTRING(s, 'z')": None,
     "STRING_TO_ARRAY(s, '-')": ["a", "b c'd"], "STRING_TO_ARRAY('', '-')": [], "STRING_TO_ARRAY(s, '')": ["a-b c'd"],
+    "SUM(a) OVER (ORDER BY at RANGE BETWEEN '7 days' PRECEDING AND '1 hour' FOLLOWING)": 3_000_000_000,
     "STRING_TO_ARRAY('ab', NULL)": ["a", "b"], "s LIKE LEFT(s, 1) || '%'": True, "s LIKE REVERSE(s)": False,
     "day + INTERVAL '1 day'": dt.datetime(2024, 3, 4), "day + 1": dt.date(2024, 3, 4), "JSONB_TYPEOF('[1]')": "array",
     "JSONB_ARRAY_LENGTH('[1, 2]')": 2, "EXTRACT(MILLISECOND FROM TIMESTAMP '2024-01-02 03:04:05.5')": Decimal("5500"),
@@ -44,6 +45,7 @@ POSTGRES: dict[str, Any] = {
 }  # fmt: skip
 OTHERS: dict[str, dict[str, Any]] = {
     "snowflake": {
+        "YEAROFWEEKISO(DATE '2024-12-30')": 2025, "YEAROFWEEK(day)": 2024, "INSERT(s, 2, 1, '++')": "a++b c'd",
         "x::int": -3, "a::int": 3_000_000_000, "a::number": Decimal(3_000_000_000), "d::number": Decimal(3),
         "GREATEST(a, n)": None, "LEAST(a, 1)": 1, "CEIL(x)": -2.0, "TRUNC(x, 0)": -2.0,
         "TRUNC(at)": dt.date(2024, 3, 3), "TIMESTAMP_FROM_PARTS(2024, 1, 2, 3, 4, 5)": dt.datetime(2024, 1, 2, 3, 4, 5),
@@ -78,6 +80,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         "TRUNC(x, NULL)": None,
     },
     "mysql": {
+        "FIELD(s, 'x', s)": 2, "FIELD(s, 'x')": 0, "INSERT(s, 2, 1, '++')": "a++b c'd",
         "CAST(x AS SIGNED)": -3, "LENGTH('é')": 2, "CHAR_LENGTH('é')": 1, "WEEK(day)": 9, "WEEK(DATE '2024-01-06')": 0,
         "WEEKOFYEAR(day)": 9, "CAST(s AS CHAR(3))": "a-b", "TRUNCATE(d, 1)": Decimal("2.50"), "GREATEST(a, n)": None,
         "WEEK(day, 3)": 9, "YEARWEEK(day, 3)": 202_409,
@@ -105,12 +108,17 @@ OTHERS: dict[str, dict[str, Any]] = {
     "redshift": {
         "DATEDIFF(day, at, '2024-03-04')": 1, "DATEDIFF(hour, at, TIMESTAMP '2024-03-03 11:00:00')": 1,
         "DATE_DIFF('year', at, '2025-01-01')": 1, "LOG(100)": 2.0, "CAST(d AS NUMERIC)": Decimal(3),
-        "TRUNC(at)": dt.date(2024, 3, 3),
+        "TRUNC(at)": dt.date(2024, 3, 3), "IS_VALID_JSON('[1')": False,
     },
-    "trino": {"ELEMENT_AT(ARRAY[1, 2], -1)": 2, "SPLIT_PART(s, '-', 2)": "b c'd", "SPLIT_PART(s, '-', 5)": None,
+    "trino": {"TRY(a / 0)": None, "TRY(a + 1)": 3_000_000_001, "FORMAT_DATETIME(at, 'yyyy-MM HH')": "2024-03 10",
+        "ELEMENT_AT(ARRAY[1, 2], -1)": 2, "SPLIT_PART(s, '-', 2)": "b c'd", "SPLIT_PART(s, '-', 5)": None,
         "CAST(x AS INTEGER)": -3, "CAST(s AS VARCHAR(3))": "a-b", "CAST(d AS DECIMAL)": Decimal(3),
         "EXTRACT(SECOND FROM TIMESTAMP '2024-01-02 03:04:05.5')": 5},
     "tsql": {
+        "STUFF(s, 2, 1, '++')": "a++b c'd", "DATENAME(month, day)": "March", "CAST(at AS DATETIME2)": ROW[-1],
+        "DATEADD(month, DATEDIFF(month, 0, at), 0)": dt.datetime(2024, 3, 1),
+        "DATEADD(day, 0, DATEDIFF(day, 0, at))": dt.datetime(2024, 3, 3), "DATEADD(day, 1, 0)": dt.datetime(1900, 1, 2),
+        "DATEADD(year, 1, CAST(at AS SMALLDATETIME))": dt.datetime(2025, 3, 3, 10, 30),
         "CONVERT(VARCHAR(10), at, 120)": "2024-03-03", "CONVERT(CHAR(4), at, 112)": "2024",
         "CAST(x AS INT)": -2, "s + '!'": "a-b c'd!", "1 + 2": 3, "SUBSTRING(s, 0, 2)": "a", "CONCAT(n, 7)": "7",
         "DATEDIFF(day, at, '2024-03-04')": 1, "DATEDIFF(hour, at, '2024-03-03 11:00:00')": 1,
@@ -226,6 +234,7 @@ def _fingerprint(text: str) -> int:
 
 _ANY = (
     "CONCAT",
+    "FIELD",
     "FORMAT",
     "GREATEST",
     "LEAST",

@@ -343,24 +343,40 @@ _ALWAYS_GROUPED = ("duckdb", "postgres", "trino", "presto")
 def with_wall_clocks(tree: Any) -> Any:
     """Returns a statement in which TIMESTAMP and DATETIME without a zone are Spark's TIMESTAMP_NTZ."""
     for node in nodes(tree, exp.DataType):
-        if node.this in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME):
+        if node.this in _WALL_CLOCKS:
             node.set("this", exp.DataType.Type.TIMESTAMPNTZ)
     return tree
 
 
+_TYPES = exp.DataType.Type
+_WALL_CLOCKS = (_TYPES.TIMESTAMP, _TYPES.DATETIME, _TYPES.DATETIME2, _TYPES.SMALLDATETIME)
+
+
 def with_lengths(tree: Any) -> Any:
-    """Returns a statement in which texts that are cast to INTERVAL are INTERVALs, and the bounds of an array of dates
-    are dates."""
+    """Returns a statement in which texts that are cast to INTERVAL, or are the distances of a frame, are INTERVALs, and
+    the bounds of an array of dates are dates."""
     for node in nodes(tree, exp.Cast):
-        words = _LENGTH.fullmatch(node.this.name) if isinstance(node.this, exp.Literal) else None
-        if words is not None and node.to.this == exp.DataType.Type.INTERVAL and not node.to.expressions:
-            made = exp.Interval(this=exp.Literal.string(words[1]), unit=exp.Var(this=words[2].upper()))
+        made = _length(node.this)
+        if made is not None and node.to.this == exp.DataType.Type.INTERVAL and not node.to.expressions:
             node.replace(_marked(made, node))
+    for frame in nodes(tree, exp.WindowSpec):
+        for end in ("start", "end"):
+            made = _length(frame.args.get(end))
+            if made is not None:
+                frame.set(end, _marked(made, frame.args[end]))
     for node in nodes(tree, exp.GenerateDateArray):
         for end in ("start", "end"):
             if isinstance(node.args.get(end), exp.Literal):
                 node.set(end, _marked(exp.cast(node.args[end].copy(), "date"), node.args[end]))
     return tree
+
+
+def _length(text: Any) -> Any:
+    """Returns a text such as '7 days' as an INTERVAL, or None."""
+    words = _LENGTH.fullmatch(text.name) if isinstance(text, exp.Literal) and text.is_string else None
+    if words is None:
+        return None
+    return exp.Interval(this=exp.Literal.string(words[1]), unit=exp.Var(this=words[2].upper()))
 
 
 _LENGTH = re.compile(r"\s*(-?\d+)\s+([A-Za-z]+?)s?\s*")

@@ -282,6 +282,8 @@ def _named(node: Any, dialect: str) -> Any:
         return exp.Avg(this=node.expressions[0].copy(), own=True) if len(node.expressions) == 1 else None
     if name == "ELEMENT_AT" and dialect == "duckdb":
         return call("MAP_EXTRACT", *node.expressions)
+    if name == "IS_VALID_JSON" and dialect == "redshift":
+        return call("JSON_VALID", *node.expressions)
     if name == "TRUNC" and len(node.expressions) == 1:
         return call("DOUBLE_TRUNC", *node.expressions)
     return moments.named(node, dialect)
@@ -325,12 +327,25 @@ def _contains(value: Any, part: Any, path: Any = None) -> Any:
     return exp.cast(call("JSONB_CONTAINS", inside, part), "int")
 
 
+def _stuffed(node: Any, dialect: str) -> Any:
+    """Returns STUFF of SQL Server and INSERT of Snowflake and MySQL."""
+    start, length = (node.args[name].copy() for name in ("start", "length"))
+    return exp.Overlay(this=node.this.copy(), expression=node.expression.copy(), from_=start, for_=length)
+
+
+def _place(value: Any, *others: Any) -> Any:
+    """Returns FIELD of MySQL: the position of a value among others, or 0."""
+    branches = [exp.If(this=one.copy(), true=exp.Literal.number(at)) for at, one in enumerate(others, 1)]
+    return exp.Case(this=value.copy(), ifs=branches, default=exp.Literal.number(0))
+
+
 _MYSQL = ("mysql", "singlestore")
 _OF_MYSQL: dict[str, tuple[int, int, Callable[..., Any]]] = {
     "JSON_UNQUOTE": (1, 1, _unquoted),
     "JSON_CONTAINS": (2, 3, _contains),
     "JSON_LENGTH": (1, 2, _json_length),
     "YEARWEEK": (1, 2, moments.year_and_week),
+    "FIELD": (2, 1_000, _place),
 }
 """Functions of MySQL, with the least and the greatest number of their arguments."""
 
@@ -393,6 +408,8 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Greatest: _extreme,
     exp.Least: _extreme,
     exp.Substring: _substring,
+    exp.Stuff: _stuffed,
+    exp.Try: lambda node, dialect: exp.paren(node.this.copy()),  # what fails is NULL anyway
     exp.Concat: _concat,
     exp.Length: _length,
     exp.Initcap: _titled,

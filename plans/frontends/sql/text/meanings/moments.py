@@ -15,6 +15,7 @@ from plans.errors import PlanError
 from plans.frontends.sql.text.nodes import call, literal
 
 POSTGRES = ("postgres", "redshift", "materialize", "risingwave")
+TRINO = ("trino", "presto", "athena")
 TO_EVEN = (*POSTGRES, "duckdb")
 _MOVED = (*TO_EVEN, "bigquery")
 """Dialects in which a DATE plus an INTERVAL is a TIMESTAMP."""
@@ -103,6 +104,21 @@ def _difference(node: Any, dialect: str) -> Any:
     return call("WEEKS_BETWEEN", literal(first), *ends) if first else None
 
 
+def _later(node: Any, dialect: str) -> Any:
+    """Returns DATEADD of SQL Server, in which a number is a day after 1 January 1900."""
+    day = node.this
+    counted = isinstance(day, exp.DateDiff) or (isinstance(day, exp.Literal) and not day.is_string)
+    if dialect != "tsql" or not counted:
+        return None
+    made, first = node.copy(), exp.cast(literal("1900-01-01"), exp.DataType.build("TIMESTAMPNTZ"))
+    made.set("this", call("DATETIME_ADD", first, day, literal("DAY")))
+    return made
+
+
+def _year_of_week(node: Any, dialect: str) -> Any:
+    return call("DATE_PART", literal("yearofweek"), node.this)
+
+
 def moved(node: Any, dialect: str) -> None:
     """Marks that a date plus an INTERVAL is a moment."""
     node.set("moment", dialect in _MOVED or None)
@@ -130,6 +146,8 @@ def named(node: Any, dialect: str) -> Any:
         return _months_of_age(node.expressions[0].name, node.expressions[1])
     if name in _PARTS and len(node.expressions) == 2 and _is_second(node.expressions[0], dialect):
         return _without_fraction(node)
+    if name == "FORMAT_DATETIME" and dialect in TRINO:
+        return call("DATE_FORMAT", *node.expressions)
     if name == "TO_TIMESTAMP" and dialect == "snowflake" and len(node.expressions) == 1:
         return exp.cast(node.expressions[0].copy(), exp.DataType.build("TIMESTAMPNTZ"))
     if dialect == "duckdb" and name in _OWN and len(node.expressions) == _OWN[name][0]:
@@ -191,6 +209,9 @@ BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.TimestampFromParts: _moment,
     exp.Extract: _extracted,
     exp.Week: _week,
+    exp.YearOfWeek: _year_of_week,
+    exp.YearOfWeekIso: _year_of_week,
+    exp.DateAdd: _later,
     exp.DateTrunc: _beginning,
     exp.TimestampTrunc: _beginning,
     exp.DatetimeTrunc: _beginning,

@@ -17,12 +17,11 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.meanings.moments import POSTGRES
+from plans.frontends.sql.text.meanings.moments import POSTGRES, TRINO
 from plans.frontends.sql.text.nodes import call, rewritten
 
 _CLOCKS = (*POSTGRES, "duckdb")
 """Dialects in which AT TIME ZONE returns a wall clock reading, or the instant of one."""
-_TRINO = ("trino", "presto", "athena")
 _SPARK = ("databricks", "spark2")
 """Dialects whose FROM_UTC_TIMESTAMP is parsed as AT TIME ZONE."""
 _READERS = (
@@ -45,7 +44,7 @@ def with_zones(tree: Any, dialect: str, text: str) -> Any:
 
 def _with_operators(tree: Any, dialect: str) -> Any:
     """Returns a statement in which Trino's AT_TIMEZONE is the operator."""
-    return tree.transform(_operator) if dialect in _TRINO else tree
+    return tree.transform(_operator) if dialect in TRINO else tree
 
 
 def _operator(node: Any) -> Any:
@@ -70,13 +69,14 @@ def _at_zone(node: Any, dialect: str) -> Any:
         return call("FROM_UTC_TIMESTAMP", _uncast(value), zone)
     if dialect in _CLOCKS or (dialect == "bigquery" and isinstance(node.parent, exp.Extract)):
         return _clock(value, zone)
-    if dialect not in _TRINO:
+    if dialect not in TRINO:
         return None
     reader = node.parent
     while isinstance(reader, (exp.Paren, exp.TimestampTrunc)):
         reader = reader.parent
     zoned = isinstance(reader, (exp.Cast, exp.TryCast)) and reader.to.this not in _WALLS
-    if zoned or not isinstance(reader, _READERS):
+    formatted = isinstance(reader, exp.Anonymous) and reader.name.upper() == "FORMAT_DATETIME"
+    if zoned or not (formatted or isinstance(reader, _READERS)):
         hint = "read the clock of the zone: CAST(at AT TIME ZONE zone AS TIMESTAMP), or EXTRACT(HOUR FROM ...)"
         raise PlanError("a TIMESTAMP has no time zone of its own, so AT TIME ZONE alone changes nothing", hint=hint)
     return _clock(value, zone)
