@@ -97,7 +97,7 @@ class Trees:
         """Returns the positions of rows from their numbers among the rows that a word of the sums counts. O(log n)
         each."""
         out = np.empty_like(numbers)
-        kernels.numbered(self.part.arena, handles, self.k, self.shape, word, numbers, out)
+        kernels.positions_of(self.part.arena, handles, self.k, self.shape, word, numbers, out)
         return out
 
     def ahead(self, handles: np.ndarray, positions: np.ndarray, word: int, threshold: np.ndarray) -> np.ndarray:
@@ -105,21 +105,21 @@ class Trees:
         ``threshold``; the size of the tree if there is none (see ``crown.stages.kernels.trees.greatest``). O(log n)
         each."""
         out = np.empty_like(positions)
-        greatest.ahead(self.part.arena, handles, self.k, self.shape, word, positions, threshold, out)
+        greatest.first_at_least(self.part.arena, handles, self.k, self.shape, word, positions, threshold, out)
         return out
 
     def back(self, handles: np.ndarray, positions: np.ndarray, word: int, threshold: np.ndarray) -> np.ndarray:
         """Returns, for each end position, the position after the last row before it whose word is at least
         ``threshold``; 0 if there is none. O(log n) each."""
         out = np.empty_like(positions)
-        greatest.back(self.part.arena, handles, self.k, self.shape, word, positions, threshold, out)
+        greatest.last_at_least(self.part.arena, handles, self.k, self.shape, word, positions, threshold, out)
         return out
 
     def maximum_from(self, handles: np.ndarray, positions: np.ndarray, word: int) -> np.ndarray:
         """Returns the maximum of a word over the rows from each position to the end; 0 if there are none. O(log n)
         each."""
         out = np.empty_like(positions)
-        greatest.rest(self.part.arena, handles, self.k, self.shape, word, positions, out)
+        greatest.maximum_from(self.part.arena, handles, self.k, self.shape, word, positions, out)
         return out
 
     def at(self, handles: np.ndarray, positions: np.ndarray, column: int) -> np.ndarray:
@@ -142,7 +142,7 @@ class Trees:
         rows = np.empty((self.width, int(lengths.sum())), np.int64)
         heads = np.empty((len(handles), int(shape[1])), np.int64)
         last = np.zeros(LEAVES + int(shape[1]), np.int64)
-        kernels.copied(self.part.arena, handles, self.k, shape, firsts, ends, starts, last, rows, heads)
+        kernels.copy_rows(self.part.arena, handles, self.k, shape, firsts, ends, starts, last, rows, heads)
         return rows, heads
 
     def row(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:

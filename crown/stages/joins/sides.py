@@ -227,7 +227,7 @@ class Side:
         keyed, places = np.arange(low.k, dtype=np.int64) * n, np.zeros(low.width, np.int64)
 
         def step(rows: np.ndarray, weights: np.ndarray, requests: np.ndarray) -> int:
-            return int(ranges.holding(
+            return int(ranges.find_bands(
                 self._part.arena, low.table, high.table, keyed, low.k, low.spec, high.spec, after_low, from_high,
                 places, low.shape, levels, numbers, extended,
                 np.ascontiguousarray(codes), *self._part.dictionary.memory, low.path, cursor, rows, weights, requests,
@@ -256,7 +256,7 @@ class Side:
             for positions, sign in ((part.ends, part.sign), (part.firsts, -part.sign)):
                 nonzero = (positions > 0).nonzero()[0]
                 sums = self._before(part.trees, part.handles[nonzero], positions[nonzero])
-                ranges.gather(part.request[nonzero], np.full(len(nonzero), sign), self.products.shape, sums, words)
+                ranges.add_to_rows(part.request[nonzero], np.full(len(nonzero), sign), self.products.shape, sums, words)
         columns = np.zeros((width, keys.shape[1]), np.int64)
         columns[self._partitioned_by] = keys
         nonempty = words[:, 0] != 0
@@ -356,7 +356,7 @@ class Side:
         cursor = np.zeros(2, np.int64)
 
         def step(rows: np.ndarray, weights: np.ndarray, requests: np.ndarray) -> int:
-            return int(ranges.between(
+            return int(ranges.read_ranges(
                 trees.part.arena, handles, trees.k, trees.unsummed, firsts, ends, cursor, rows, weights, requests
             ))  # fmt: skip
 

@@ -187,7 +187,7 @@ class _Evaluation:
         values, out_of_range = plus_offset(current, type_, -offset if by.falling else offset, unit)
         targets = np.ascontiguousarray(ordered(values, type_, by.falling))
         out = np.empty(len(current), np.int64)
-        kernels.sought(keys, first[rows.owner], last[rows.owner], targets, side, out)
+        kernels.search_sorted(keys, first[rows.owner], last[rows.owner], targets, side, out)
         if out_of_range.any():  # all rows that have a value are on one side of the bound
             out = np.where(out_of_range, (last if offset > 0 else first)[rows.owner], out)
         return np.where(current == NULL, self._peers[side], out - rows.base)
@@ -320,7 +320,7 @@ class _Evaluation:
             listed[before] = rows.heads
             listed[before + rows.lengths + 1] = rows.tails
         out = np.empty((len(listed) + 1, sums.words), np.int64)
-        kernels.running(listed, sums.numbers, out)
+        kernels.prefix_sums(listed, sums.numbers, out)
         return out, far
 
     def _sum(self, call: WindowFunction) -> np.ndarray:
@@ -329,7 +329,9 @@ class _Evaluation:
         running, far_of_rows = self._running_sums
         totals, pieces = np.zeros((len(rows.requested), sums.words), np.int64), self._list_pieces(call.frame)
         for start, end in pieces:
-            kernels.between(running, sums.numbers, np.ascontiguousarray(start), np.ascontiguousarray(end), totals)
+            kernels.add_range_sums(
+                running, sums.numbers, np.ascontiguousarray(start), np.ascontiguousarray(end), totals
+            )
         far = Far(sums.layout, len(rows.requested))
         if call.function == "dense_rank":
             return totals[:, sums.opening]

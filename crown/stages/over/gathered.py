@@ -17,7 +17,7 @@ from crown.stages.groups.addends import Addends
 from crown.stages.groups.aggregates import Totals
 from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout
-from crown.stages.kernels.over import gathered as kernels
+from crown.stages.kernels.over import sliding as kernels
 from crown.stages.kernels.trees import orders
 from crown.stages.orders import order_of, ordered
 from crown.stages.over.ordered_values import OrderedValues
@@ -68,7 +68,7 @@ class Gathered:
         """Returns the codes of the function, one per requested row. Raises ChangeError if a sum leaves its type."""
         call, frames = self._call, np.arange(self._starts.shape[1])
         if call.function in CHOSEN:
-            result = kernels.COMMONEST if call.function == "mode" else kernels.SELECTED
+            result = kernels.MOST_FREQUENT if call.function == "mode" else kernels.SELECTED
             return self._slide(result, np.zeros_like(frames))[self._frame]
         if call.function in ENDS:
             last = self._sizes(frames) - 1
@@ -101,7 +101,7 @@ class Gathered:
         sample = np.empty(self._size, np.int64)  # a row with each value
         sample[number] = places
         self._values = self._codes[values.argument][sample]
-        self._outside = np.zeros((kernels.OUTSIDE, self._size), np.int64)
+        self._outside = np.zeros((kernels.OUTSIDE_WORDS, self._size), np.int64)
         self._spans = np.repeat(np.array([[0], [self._size]], np.int64), n, axis=1)
         self._outside_counts = self._partitions = np.zeros(len(rows.starts), np.int64)  # values outside of stretches
         if stored is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from crown.stages.kernels.over import picks as kernels
-from crown.stages.kernels.over.replaced import replaced
+from crown.stages.kernels.over.stretches import replace_stretches
 from crown.stages.over.stretches import Affected
 from crown.stages.over.sums import Sums
 from crown.stages.trees import Partitions
@@ -48,9 +48,9 @@ class Picks:
         return bool(len(self._picks))
 
     def widen(self, places: np.ndarray, keys: np.ndarray, changes: np.ndarray, order: np.ndarray) -> None:
-        """Widens the intervals of ``places`` (see ``kernels.reached``) to the rows that changes can affect."""
+        """Widens the intervals of ``places`` (see ``kernels.widen_places``) to the rows that changes can affect."""
         trees = self._trees
-        kernels.reached(
+        kernels.widen_places(
             trees.part.arena, trees.k, trees.shape, trees.unsummed, self._picks, trees.session, keys, changes, order,
             trees.path, places,
         )  # fmt: skip
@@ -59,12 +59,12 @@ class Picks:
         """Writes the picked values of the rows at positions ``lows`` to ``highs`` of partitions to their columns of
         ``out``, and the first ``visible`` columns of these rows."""
         trees = self._trees
-        kernels.picked(
+        kernels.write_picks(
             trees.part.arena, trees.k, trees.shape, trees.unsummed, self._picks, self._outputs, handles, lows, highs,
             visible, trees.path, out,
         )  # fmt: skip
 
-    def replaced(
+    def replace_stretches(
         self,
         affected: Affected,
         keys: np.ndarray,
@@ -84,7 +84,7 @@ class Picks:
 
         def step() -> int:
             return int(
-                replaced(
+                replace_stretches(
                     trees.part.arena, trees.table, trees.keyed(n), trees.k, trees.spec, trees.strides(n), trees.shape,
                     trees.unsummed, trees.session, self._picks, self._outputs, visible, keys, weights, sums,
                     affected.spans, affected.leaves, *trees.part.dictionary.memory, trees.path, progress, done, out,

@@ -15,7 +15,7 @@ import numpy as np
 
 from crown.kernels.strings import NULL
 from crown.stages.kernels.over import partitions as kernels
-from crown.stages.kernels.over import replaced
+from crown.stages.kernels.over import stretches
 from crown.stages.kernels.trees import orders
 from crown.stages.kernels.trees.ordered import BEHIND, FIRST
 from crown.stages.orders import order_of
@@ -109,8 +109,8 @@ class Reach:
                 low, high = self._affected_by(call, change)
                 np.minimum(lows, low, out=lows)
                 np.maximum(highs, high, out=highs)
-        out = np.empty((replaced.SPAN_WORDS, len(changes)), np.int64)
-        spans = np.ascontiguousarray(out[:, : int(replaced.joined(order, changes, places, out))])
+        out = np.empty((stretches.SPAN_WORDS, len(changes)), np.int64)
+        spans = np.ascontiguousarray(out[:, : int(stretches.merge_stretches(order, changes, places, out))])
         return Affected(spans, order, places[kernels.LEAF][order], len(handles) - int(np.count_nonzero(handles)))
 
     def _affected_by(self, call: WindowFunction, change: _Change) -> Interval:

@@ -146,7 +146,9 @@ class Over(InOrder, Stage):
         """
         keys = np.ascontiguousarray(net.columns())
         sums = self._sums.addends(keys, net.weights)[0]
-        rows, signs = self._picks.replaced(affected, keys, net.weights, sums, self._visible, len(self.columns), done)
+        rows, signs = self._picks.replace_stretches(
+            affected, keys, net.weights, sums, self._visible, len(self.columns), done
+        )
         created = self._rows_with_values(*self._created(affected, keys))
         if created.shape[1]:
             rows, signs = np.concatenate([rows, created], axis=1), np.append(signs, np.ones(created.shape[1], np.int64))
@@ -296,7 +298,9 @@ class Over(InOrder, Stage):
             tails, before = self._sums_before(handles, sizes), self._sums_before(handles, ends)
             difference = np.zeros_like(tails)
             rows = np.concatenate([before, tails])
-            kernels.between(rows, shape, np.arange(len(handles)), np.arange(len(handles)) + len(handles), difference)
+            kernels.add_range_sums(
+                rows, shape, np.arange(len(handles)), np.arange(len(handles)) + len(handles), difference
+            )
             tails = difference
             for word in self._sums.extrema.values():
                 tails[:, word] = self._trees.maximum_from(handles, ends, word)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from crown.stages.kernels.over import replaced
+from crown.stages.kernels.over import stretches
 
 Pieces = list[tuple[np.ndarray, np.ndarray]]
 """The start and the end of each piece of frames."""
@@ -106,7 +106,7 @@ def distinct_pairs(stretches: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarr
 
 @dataclass(eq=False)
 class Affected:
-    """The stretches of rows that a batch can affect, ``spans`` (see ``crown.stages.kernels.over.replaced``).
+    """The stretches of rows that a batch can affect, ``spans`` (see ``crown.stages.kernels.over.stretches``).
 
     ``order``: the changes by partition and rank. Stretches refer to changes by their index in this order. ``leaves``:
     the leaf of each change's row, in this order. The first ``creating`` changes belong to missing partitions."""
@@ -119,9 +119,9 @@ class Affected:
     @property
     def old(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the stretches before the batch: partitions, begins and ends."""
-        return self.spans[replaced.HANDLE], self.spans[replaced.LOW], self.spans[replaced.HIGH]
+        return self.spans[stretches.HANDLE], self.spans[stretches.LOW], self.spans[stretches.HIGH]
 
     @property
     def new(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the stretches after the batch: the index of a change in each, begins and ends."""
-        return self.spans[replaced.FIRST], self.spans[replaced.NEW_LOW], self.spans[replaced.NEW_HIGH]
+        return self.spans[stretches.FIRST], self.spans[stretches.NEW_LOW], self.spans[stretches.NEW_HIGH]

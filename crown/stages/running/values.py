@@ -183,6 +183,6 @@ class _LocatedRows:
         begins = np.searchsorted(stretch, np.arange(len(self._heads))) + np.arange(len(self._heads))
         listed[begins] = self._heads
         running, out = np.empty((len(listed) + 1, sums.words), np.int64), np.zeros_like(addends)
-        kernels.running(listed, sums.numbers, running)
-        kernels.between(running, sums.numbers, begins[stretch], np.arange(len(stretch)) + stretch + 2, out)
+        kernels.prefix_sums(listed, sums.numbers, running)
+        kernels.add_range_sums(running, sums.numbers, begins[stretch], np.arange(len(stretch)) + stretch + 2, out)
         return out

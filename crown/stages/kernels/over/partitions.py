@@ -13,7 +13,7 @@ from crown.kernels.memory.tables import find, hash_key, made_in, record_in, remo
 from crown.kernels.numbers.limbs import add, carry, clear, plus
 from crown.kernels.strings import NULL
 from crown.stages.kernels.over.sessions import WORD, change_openings, openings_are_correct
-from crown.stages.kernels.trees.ahead import arrived, near_handles, near_keys
+from crown.stages.kernels.trees.ahead import located, near_handles, near_keys
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, NEXT, row_at
 from crown.stages.kernels.trees.ordered import EXACT, copies_there, locate, put, total
 from crown.stages.kernels.trees.scan import at_number, at_position, codes, emit, in_leaf, leaves_at, sound
@@ -52,16 +52,16 @@ def locate_all(arena, handles, k, spec, columns, mode, strides, shape, keys, val
     )  # fmt: skip
     keys, values, octets, path = words(keys), words(values), words(octets), words(path)
     ranks, copies = words(ranks), words(copies)
-    first = near = 0
+    first = visited = 0
     for i in range(n):
-        if i == near:
+        if i == visited:
             first = i
-            near = near_handles(
+            visited = near_handles(
                 arena, handles, k, spec, columns, mode, strides, shape, keys, i, n, values, octets, path
             )  # fmt: skip
         if handles[i] == 0:
             continue
-        _, leaf, e, found, ranks[i] = arrived(
+        _, leaf, e, found, ranks[i] = located(
             arena, shape, spec, columns, mode, keys, strides, i, first, values, octets, path
         )  # fmt: skip
         copies[i] = arena[leaf + HEAD + e] if found else 0
@@ -84,15 +84,15 @@ def place(arena, t, keyed, k, spec, strides, shape, keys, values, octets, path, 
             )  # fmt: skip
         for word in range(PLACE_WORDS):
             out[word * n + i] = 0
-        group, leaf, e, found, rank = arrived(
+        group, leaf, e, found, rank = located(
             arena, shape, spec, columns, EXACT, keys, strides, i, first, values, octets, path
         )  # fmt: skip
         if group == 0:
             continue
-        there = arena[leaf + HEAD + e] if found else 0
+        copies = arena[leaf + HEAD + e] if found else 0
         out[HANDLE * n + i], out[LEAF * n + i], out[ENTRY * n + i] = group, leaf, e
-        out[RANK * n + i], out[COPIES * n + i], out[SIZE * n + i] = rank, there, total(arena, arena[group + k])
-        out[LOW * n + i], out[HIGH * n + i] = rank, rank + there
+        out[RANK * n + i], out[COPIES * n + i], out[SIZE * n + i] = rank, copies, total(arena, arena[group + k])
+        out[LOW * n + i], out[HIGH * n + i] = rank, rank + copies
 
 
 @kernel("words, int, words, int, words, words, words, words, table, words, table, words, bytes, words, words")
@@ -113,10 +113,12 @@ def change(arena, t, keyed, k, spec, strides, shape, session, keys, changes, sum
     )
     keys, changes, sums, values = words(keys), words(changes), words(sums), words(values)
     octets, path, done, session = words(octets), words(path), words(done), words(session)
-    near = done[0]
+    visited = done[0]
     for i in range(done[0], n):
-        if i == near:
-            near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
+        if i == visited:
+            visited = near_keys(
+                arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path
+            )  # fmt: skip
         status = change_row(
             arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets, path
         )  # fmt: skip
@@ -135,7 +137,7 @@ def change_row(
     d, size = changes[i], shape[1]
     if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
         return OVER_BUDGET
-    tag, group = entered(arena, t, keyed, k, keys, i, d)
+    tag, group = find_or_make(arena, t, keyed, k, keys, i, d)
     if group == 0:
         return ABSENT
     root_at = group + k
@@ -151,13 +153,13 @@ def change_row(
     steps += put(
         arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
     )  # fmt: skip
-    left(arena, t, tag, k, group, before, d)
+    update_partition(arena, t, tag, k, group, before, d)
     arena[H_STEPS] += steps
     return DONE
 
 
 @device
-def entered(arena, t, keyed, k, keys, i, d):
+def find_or_make(arena, t, keyed, k, keys, i, d):
     """Returns tag and handle of the partition of a row whose copies change by ``d``.
 
     An insert makes a missing partition, without rows. For a delete from a missing partition the handle is 0. Amortized
@@ -172,7 +174,7 @@ def entered(arena, t, keyed, k, keys, i, d):
 
 
 @device
-def left(arena, t, tag, k, group, before, d):
+def update_partition(arena, t, tag, k, group, before, d):
     """Updates the tallies for the change ``d`` of a row that had ``before`` copies, and deletes a partition without
     rows.
 
@@ -212,7 +214,7 @@ def align(arena, handles, k, shape, positions, up, scratch):
 
 
 @kernel("words, words, int, words, int, words, words")
-def numbered(arena, handles, k, shape, word, numbers, out):
+def positions_of(arena, handles, k, shape, word, numbers, out):
     """Writes the positions of the rows with these ``numbers`` (from 0) among those that a word of the sums counts, or
     the size of the partition if there are fewer. O(log n) each."""
     n = handles.size
@@ -263,7 +265,7 @@ def scan(arena, handles, k, shape, cursor, offset, end, rows, weights):
 
 
 @kernel("words, words, int, words, words, words, words, words, table, table")
-def copied(arena, handles, k, shape, firsts, ends, starts, last, rows, heads):
+def copy_rows(arena, handles, k, shape, firsts, ends, starts, last, rows, heads):
     """Writes the rows at positions ``firsts`` to ``ends`` of partitions, each copy separately, to ``rows``
     (int64[width, n]) from row ``starts``; and the sums of the rows before them to ``heads`` (int64[partitions, words]).
     O(log n + rows) each, less if ``firsts`` ascend. Each range must begin at the first copy of a row. ``last``: zeros
@@ -273,24 +275,24 @@ def copied(arena, handles, k, shape, firsts, ends, starts, last, rows, heads):
     ends, starts, last, rows, heads = words(ends), words(starts), words(last), words(rows), words(heads)
     width = shape[0]
     clear(heads, 0, n * shape[1])
-    first = near = 0
+    first = visited = 0
     for i in range(n):
-        if i == near:
+        if i == visited:
             first = i
-            near = leaves_at(arena, handles, k, shape, firsts, i, n, heads, last)
+            visited = leaves_at(arena, handles, k, shape, firsts, i, n, heads, last)
         leaf, e, before = in_leaf(arena, shape, i, first, heads, last)
-        at, left = starts[i], ends[i] - firsts[i]
-        arena[H_STEPS] += left
-        while left > 0:
+        at, remaining = starts[i], ends[i] - firsts[i]
+        arena[H_STEPS] += remaining
+        while remaining > 0:
             if e == arena[leaf + LENGTH]:
                 leaf, e = arena[leaf + NEXT], 0
                 continue
             source = row_at(arena, shape, leaf, e)
-            for _ in range(min(left, arena[leaf + HEAD + e] - before)):
+            for _ in range(min(remaining, arena[leaf + HEAD + e] - before)):
                 for c in range(width):
                     rows[at + c * stride] = arena[source + c]
                 at += 1
-                left -= 1
+                remaining -= 1
             before = 0
             e += 1
 
@@ -323,7 +325,7 @@ def codes_of(arena, handles, k, shape, column, path, out):
 
 
 @kernel("table, words, table")
-def running(rows, shape, out):
+def prefix_sums(rows, shape, out):
     """Writes the sums of the first 0, 1, ... n rows of numbers: ``out`` int64[n + 1, words]."""
     n = rows.shape[0]
     rows, shape, out = words(rows), words(shape), words(out)
@@ -342,10 +344,10 @@ def _add_difference(out, o, sums, i, j, n):
     pass."""
     over, lent = 0, 1
     for x in range(n):
-        left, right, before = sums[i + x], ~sums[j + x], out[o + x]
-        part = plus(left, right)
+        update_partition, right, before = sums[i + x], ~sums[j + x], out[o + x]
+        part = plus(update_partition, right)
         difference = plus(part, lent)
-        lent = carry(left, right, part) + carry(part, lent, difference)
+        lent = carry(update_partition, right, part) + carry(part, lent, difference)
         part = plus(before, difference)
         total = plus(part, over)
         over = carry(before, difference, part) + carry(part, over, total)
@@ -353,9 +355,9 @@ def _add_difference(out, o, sums, i, j, n):
 
 
 @kernel("table, words, words, words, table")
-def between(sums, shape, starts, ends, out):
+def add_range_sums(sums, shape, starts, ends, out):
     """Adds the sums of the rows from ``starts`` to ``ends`` to numbers (``out`` int64[n, words]). ``sums``: the output
-    of ``running``."""
+    of ``prefix_sums``."""
     n = starts.size
     sums, shape, starts, ends, out = words(sums), words(shape), words(starts), words(ends), words(out)
     size = shape[1]
@@ -367,7 +369,7 @@ def between(sums, shape, starts, ends, out):
 
 
 @kernel("words, words, words, words, int, words")
-def sought(keys, firsts, ends, targets, behind, out):
+def search_sorted(keys, firsts, ends, targets, after, out):
     """Writes per target the first position from ``firsts`` to ``ends`` of ascending keys whose key is at least the
     target, or greater than it if ``behind`` is 1. O(log n) each."""
     n = targets.size
@@ -376,7 +378,7 @@ def sought(keys, firsts, ends, targets, behind, out):
         low, high = firsts[i], ends[i]
         while low < high:
             middle = (low + high) // 2
-            if keys[middle] < targets[i] or (behind == 1 and keys[middle] == targets[i]):
+            if keys[middle] < targets[i] or (after == 1 and keys[middle] == targets[i]):
                 low = middle + 1
             else:
                 high = middle

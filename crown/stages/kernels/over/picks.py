@@ -23,7 +23,7 @@ from crown.kernels.memory.pointers import constants, words
 from crown.kernels.numbers.limbs import clear
 from crown.kernels.strings import NULL
 from crown.stages.kernels.over.partitions import COPIES, ENTRY, HANDLE, HIGH, LEAF, LOW, RANK
-from crown.stages.kernels.over.sessions import COLUMN, WORD, apart, before, opens, time_of
+from crown.stages.kernels.over.sessions import COLUMN, WORD, before, exceeds_gap, opens, time_of
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, row_at, sums_at
 from crown.stages.kernels.trees.ordered import total
 from crown.stages.kernels.trees.scan import at_number, at_position, here
@@ -38,7 +38,7 @@ _EVERY = 1 << 40  # more rows than there are
 
 
 @device
-def ahead(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
+def find_forward(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
     """Finds the row with copy number ``count`` (from 1) of those that a word of the sums counts, from an entry on.
 
     The entry's first copy is at position ``at``. Returns the leaf and the entry, the position of its first copy, and
@@ -65,7 +65,7 @@ def ahead(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
 
 
 @device
-def back(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
+def find_backward(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
     """Does the same as ``ahead``, from an entry backwards. The copies of a row are numbered from its last one."""
     begin = e
     while True:
@@ -89,20 +89,20 @@ def back(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
 
 
 @device
-def _at(arena, root, unsummed, leaf, e, copy, position, wanted, scratch):
+def _at(arena, root, unsummed, leaf, e, copy, position, target, scratch):
     """Returns the leaf, the entry and the copy at position ``wanted``. The given ones are at ``position``, which may be
     near."""
     first = position - copy
     length = arena[leaf + LENGTH]
-    while e > 0 and wanted < first:
+    while e > 0 and target < first:
         e -= 1
         first -= arena[leaf + HEAD + e]
-    while e < length and wanted >= first + arena[leaf + HEAD + e]:
+    while e < length and target >= first + arena[leaf + HEAD + e]:
         first += arena[leaf + HEAD + e]
         e += 1
-    if wanted >= first and e < length:
-        return leaf, e, wanted - first
-    return at_position(arena, root, unsummed, wanted, scratch, 0)
+    if target >= first and e < length:
+        return leaf, e, target - first
+    return at_position(arena, root, unsummed, target, scratch, 0)
 
 
 @device
@@ -119,29 +119,29 @@ def _next(arena, leaf, e, copy):
 
 
 @kernel("words, int, words, words, words, words, table, words, words, words, table")
-def reached(arena, k, shape, unsummed, picks, session, keys, changes, order, scratch, places):
+def widen_places(arena, k, shape, unsummed, picks, session, keys, changes, order, scratch, places):
     """Widens LOW and HIGH of the ``places`` of changes (see ``partitions.place``) to the positions whose picks they can
     change.
 
     ``order``: the changes by partition and rank. A row that a filter excludes only shifts other rows. A row that it
     includes is picked up to the next included rows. O(log n) each.
     """
-    n, some = order.size, picks.size // PICK_WORDS
+    n, count = order.size, picks.size // PICK_WORDS
     arena, shape, unsummed, picks = words(arena), words(shape), words(unsummed), constants(picks)
     session, keys, changes, order = words(session), words(keys), words(changes), words(order)
     scratch, places = words(scratch), words(places)
-    for f in range(some):
+    for f in range(count):
         p = f * PICK_WORDS
         if picks[p] == START or picks[p] == END:
-            _comings(arena, k, shape, unsummed, session, picks[p], keys, n, scratch, places)
-            _goings(arena, k, shape, unsummed, session, picks[p], changes, order, n, scratch, places)
+            _widen_inserted(arena, k, shape, unsummed, session, picks[p], keys, n, scratch, places)
+            _widen_deleted(arena, k, shape, unsummed, session, picks[p], changes, order, n, scratch, places)
             continue
-        word, away = picks[p + 3], max(picks[p + 1], 0)  # away: if no row at the shifted position is present
-        near = max(-picks[p + 1], 0)
+        word, far = picks[p + 3], max(picks[p + 1], 0)  # far: if no row at the shifted position is present
+        close = max(-picks[p + 1], 0)
         for i in range(n):
             rank = places[RANK * n + i]
-            behind = rank + places[COPIES * n + i]
-            low, high = rank - (near if picks[p] == BACK else away), behind + (away if picks[p] == BACK else near)
+            end = rank + places[COPIES * n + i]
+            low, high = rank - (close if picks[p] == BACK else far), end + (far if picks[p] == BACK else close)
             if word < 0:
                 if picks[p] == BACK:
                     high += picks[p + 2] - 1
@@ -157,25 +157,25 @@ def reached(arena, k, shape, unsummed, picks, session, keys, changes, order, scr
 @device
 def _edge(arena, k, shape, unsummed, picks, p, i, n, scratch, places):
     """Returns the position up to which a row of a filter can be picked."""
-    root, rank, there = arena[places[HANDLE * n + i] + k], places[RANK * n + i], places[COPIES * n + i]
+    root, rank, copies = arena[places[HANDLE * n + i] + k], places[RANK * n + i], places[COPIES * n + i]
     leaf, e, shift, word, count = places[LEAF * n + i], places[ENTRY * n + i], picks[p + 1], picks[p + 3], picks[p + 2]
     if picks[p] == BACK:
-        leaf, e = here(arena, leaf, e + (1 if there > 0 else 0))
+        leaf, e = here(arena, leaf, e + (1 if copies > 0 else 0))
         if leaf == 0:
             return _EVERY
-        leaf, e, at, copy = ahead(arena, root, shape, unsummed, leaf, e, rank + there, word, count, scratch)
+        leaf, e, at, copy = find_forward(arena, root, shape, unsummed, leaf, e, rank + copies, word, count, scratch)
         return at + copy - 1 + shift if leaf != 0 else _EVERY
     leaf, e = before(arena, leaf, e)
     if leaf == 0:
         return 0
-    leaf, e, at, copy = back(
+    leaf, e, at, copy = find_backward(
         arena, root, shape, unsummed, leaf, e, rank - arena[leaf + HEAD + e], word, count, scratch
     )  # fmt: skip
     return at + arena[leaf + HEAD + e] - copy + 1 - shift if leaf != 0 else 0
 
 
 @device
-def _comings(arena, k, shape, unsummed, session, kind, keys, n, scratch, places):
+def _widen_inserted(arena, k, shape, unsummed, session, kind, keys, n, scratch, places):
     """Widens the places of inserted rows. Between two sessions, within the gap, an inserted row moves the start of the
     session after it (START), or the end of the one before it (END). O(log n) each."""
     for i in range(n):
@@ -183,21 +183,21 @@ def _comings(arena, k, shape, unsummed, session, kind, keys, n, scratch, places)
             continue
         root, rank, time = arena[places[HANDLE * n + i] + k], places[RANK * n + i], keys[session[COLUMN] * n + i]
         leaf, e = before(arena, places[LEAF * n + i], places[ENTRY * n + i])
-        behind, entry = here(arena, places[LEAF * n + i], places[ENTRY * n + i])
-        if behind != 0 and opens(arena, shape, session, behind, entry) == 0:
+        next_leaf, entry = here(arena, places[LEAF * n + i], places[ENTRY * n + i])
+        if next_leaf != 0 and opens(arena, shape, session, next_leaf, entry) == 0:
             continue
         if kind == START:
-            if behind != 0 and not apart(session, time, time_of(arena, shape, session, behind, entry)):
-                end = _end(arena, root, shape, unsummed, session, behind, entry, rank, scratch)
+            if next_leaf != 0 and not exceeds_gap(session, time, time_of(arena, shape, session, next_leaf, entry)):
+                end = _end(arena, root, shape, unsummed, session, next_leaf, entry, rank, scratch)
                 places[HIGH * n + i] = max(places[HIGH * n + i], end)
-        elif leaf != 0 and not apart(session, time_of(arena, shape, session, leaf, e), time):
+        elif leaf != 0 and not exceeds_gap(session, time_of(arena, shape, session, leaf, e), time):
             at = rank - arena[leaf + HEAD + e]
-            _, _, at, _ = back(arena, root, shape, unsummed, leaf, e, at, session[WORD], 1, scratch)
+            _, _, at, _ = find_backward(arena, root, shape, unsummed, leaf, e, at, session[WORD], 1, scratch)
             places[LOW * n + i] = min(places[LOW * n + i], at)
 
 
 @device
-def _goings(arena, k, shape, unsummed, session, kind, changes, order, n, scratch, places):
+def _widen_deleted(arena, k, shape, unsummed, session, kind, changes, order, n, scratch, places):
     """Widens the places of deleted rows, together for rows that are directly adjacent.
 
     The rows after them are in another session if they have lost its first row, or the last row within the gap. The rows
@@ -207,7 +207,7 @@ def _goings(arena, k, shape, unsummed, session, kind, changes, order, n, scratch
     while j < n:
         i = order[j]
         j += 1
-        if not _goes(changes, places, n, i):
+        if not _disappears(changes, places, n, i):
             continue
         leaf, e = places[LEAF * n + i], places[ENTRY * n + i]
         handle, rank = places[HANDLE * n + i], places[RANK * n + i]
@@ -215,29 +215,29 @@ def _goings(arena, k, shape, unsummed, session, kind, changes, order, n, scratch
         first = opens(arena, shape, session, leaf, e)
         opening = first
         while j < n and places[HANDLE * n + order[j]] == handle and places[RANK * n + order[j]] <= end:
-            if _goes(changes, places, n, order[j]):
+            if _disappears(changes, places, n, order[j]):
                 last = order[j]
                 end += places[COPIES * n + last]
                 opening += opens(arena, shape, session, places[LEAF * n + last], places[ENTRY * n + last])
             j += 1
         leaf, e = before(arena, leaf, e)
-        behind, entry = here(arena, places[LEAF * n + last], places[ENTRY * n + last] + 1)
-        closing = behind == 0 or opens(arena, shape, session, behind, entry) == 1
+        next_leaf, entry = here(arena, places[LEAF * n + last], places[ENTRY * n + last] + 1)
+        closing = next_leaf == 0 or opens(arena, shape, session, next_leaf, entry) == 1
         if opening == 0 and not closing:  # inside a session
             since = time_of(arena, shape, session, leaf, e)
-            if not apart(session, since, time_of(arena, shape, session, behind, entry)):
+            if not exceeds_gap(session, since, time_of(arena, shape, session, next_leaf, entry)):
                 continue
         if kind == START and not closing:
-            end = _end(arena, root, shape, unsummed, session, behind, entry, end, scratch)
+            end = _end(arena, root, shape, unsummed, session, next_leaf, entry, end, scratch)
             places[HIGH * n + last] = max(places[HIGH * n + last], end)
         if kind == END and first == 0:
             at = rank - arena[leaf + HEAD + e]
-            _, _, at, _ = back(arena, root, shape, unsummed, leaf, e, at, session[WORD], 1, scratch)
+            _, _, at, _ = find_backward(arena, root, shape, unsummed, leaf, e, at, session[WORD], 1, scratch)
             places[LOW * n + i] = min(places[LOW * n + i], at)
 
 
 @device
-def _goes(changes, places, n, i):
+def _disappears(changes, places, n, i):
     """Returns True iff all copies of a row are deleted."""
     return places[COPIES * n + i] > 0 and places[COPIES * n + i] + changes[i] <= 0
 
@@ -249,7 +249,7 @@ def _end(arena, root, shape, unsummed, session, leaf, e, at, scratch):
     leaf, e = here(arena, leaf, e + 1)
     if leaf == 0:
         return at
-    leaf, e, at, _ = ahead(arena, root, shape, unsummed, leaf, e, at, session[WORD], 1, scratch)
+    leaf, e, at, _ = find_forward(arena, root, shape, unsummed, leaf, e, at, session[WORD], 1, scratch)
     return at if leaf != 0 else total(arena, root)
 
 
@@ -258,7 +258,7 @@ def _end(arena, root, shape, unsummed, session, leaf, e, at, scratch):
 
 
 @kernel("words, int, words, words, words, words, words, words, words, int, words, table")
-def picked(arena, k, shape, unsummed, picks, outputs, handles, lows, highs, shown, scratch, out):
+def write_picks(arena, k, shape, unsummed, picks, outputs, handles, lows, highs, shown, scratch, out):
     """Writes, for the rows at positions ``lows`` to ``highs`` of partitions one after the other, their first ``shown``
     columns, and the picks of functions. O(log n) each, O(1) per row close to its pick."""
     n, room, some = handles.size, out.shape[1], picks.size // PICK_WORDS
@@ -368,11 +368,11 @@ def _by_filter(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, l
                 if passes:
                     beside += number if kind == AHEAD else arena[near + HEAD + entry] - 1 - number
                 if kind == BACK:
-                    found, place, _, _ = back(
+                    found, place, _, _ = find_backward(
                         arena, root, shape, unsummed, near, entry, at - number, word, beside, scratch
                     )  # fmt: skip
                 else:
-                    found, place, _, _ = ahead(
+                    found, place, _, _ = find_forward(
                         arena, root, shape, unsummed, near, entry, at - number, word, beside, scratch
                     )  # fmt: skip
                 seen = row_at(arena, shape, found, place) if found != 0 else 0
@@ -389,12 +389,14 @@ def _by_session(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, 
         opening = copy == 0 and arena[sums_at(arena, shape, leaf, e) + word] == 1
         if y == 0 or opening:
             if picks[p] == START:
-                found, place, _, _ = back(arena, root, shape, unsummed, leaf, e, low + y - copy, word, 1, scratch)
+                found, place, _, _ = find_backward(
+                    arena, root, shape, unsummed, leaf, e, low + y - copy, word, 1, scratch
+                )
             else:
                 found, place = here(arena, leaf, e + 1)
                 if found != 0:
                     at = low + y - copy + arena[leaf + HEAD + e]
-                    found, place, _, _ = ahead(arena, root, shape, unsummed, found, place, at, word, 1, scratch)
+                    found, place, _, _ = find_forward(arena, root, shape, unsummed, found, place, at, word, 1, scratch)
                 if found == 0:
                     found, place, _ = at_position(arena, root, unsummed, total(arena, root), scratch, 0)
                 found, place = before(arena, found, place)

@@ -12,7 +12,7 @@ from crown.stages.kernels.trees.scan import emit
 
 
 @kernel("words, words, int, words, words, words, words, table, words, words")
-def between(arena, handles, k, shape, firsts, ends, cursor, rows, weights, of):
+def read_ranges(arena, handles, k, shape, firsts, ends, cursor, rows, weights, owners):
     """Writes the rows at positions ``firsts`` to ``ends`` (with copies) of partitions, without their sums, with their
     copies, and the range of each row.
 
@@ -21,17 +21,17 @@ def between(arena, handles, k, shape, firsts, ends, cursor, rows, weights, of):
     """
     n, room = handles.size, weights.size
     arena, handles, shape, firsts = words(arena), words(handles), words(shape), words(firsts)
-    ends, cursor, rows, weights, of = words(ends), words(cursor), words(rows), words(weights), words(of)
+    ends, cursor, rows, weights, owners = words(ends), words(cursor), words(rows), words(weights), words(owners)
     m = 0
     while cursor[0] < n and m < room:
         i = cursor[0]
         first = firsts[i] + cursor[1]
-        begun = m
+        start = m
         if first < ends[i]:
             m, first = emit(arena, arena[handles[i] + k], shape, first, ends[i], 1, rows, weights, m, room)
-        for x in range(begun, m):
-            of[x] = i
-        arena[H_STEPS] += m - begun + 1
+        for x in range(start, m):
+            owners[x] = i
+        arena[H_STEPS] += m - start + 1
         if first >= ends[i]:
             cursor[0] = i + 1
             cursor[1] = 0
@@ -44,9 +44,9 @@ def between(arena, handles, k, shape, firsts, ends, cursor, rows, weights, of):
     "words, int, int, words, int, words, words, int, int, words, words, words, words, table, words, words, bytes, "
     "words, words, table, words, words"
 )
-def holding(
+def find_bands(
     arena, low, high, keyed, k, low_spec, high_spec, low_mode, high_mode, strides, shape, levels, numbers, keys, codes,
-    values, octets, path, cursor, rows, weights, of,
+    values, octets, path, cursor, rows, weights, owners,
 ):  # fmt: skip
     """Writes the bands that contain points, with their copies, and the point that each contains.
 
@@ -63,7 +63,7 @@ def holding(
         constants(strides), words(shape), words(levels), words(numbers), words(keys),
     )  # fmt: skip
     codes, values, octets, path = words(codes), words(values), words(octets), words(path)
-    cursor, rows, weights, of = words(cursor), words(rows), words(weights), words(of)
+    cursor, rows, weights, owners = words(cursor), words(rows), words(weights), words(owners)
     m, steps = 0, 0
     while cursor[0] < n and m < room:
         i = cursor[0]
@@ -74,14 +74,14 @@ def holding(
         level = levels[cursor[1]]
         above = numbers[i] >> level
         keys[(k - 1) * n + i] = (above | 1) << level
-        behind = (above & 1) == 1
+        is_after = (above & 1) == 1
         steps += 1
         group = find(
-            arena, high if behind else low, hash_key(arena, keyed, 0, k, keys, i), keyed, 0, k, keys, i
+            arena, high if is_after else low, hash_key(arena, keyed, 0, k, keys, i), keyed, 0, k, keys, i
         )  # fmt: skip
         if group != 0:
             root = arena[group + k]
-            if behind:
+            if is_after:
                 _, first, more = locate(
                     arena, root, shape, high_spec, 1, high_mode, codes, strides, i, values, octets, path
                 )  # fmt: skip
@@ -92,12 +92,12 @@ def holding(
                     arena, root, shape, low_spec, 1, low_mode, codes, strides, i, values, octets, path
                 )  # fmt: skip
             steps += more
-            begun, at = m, first + cursor[2]
+            start, at = m, first + cursor[2]
             if at < end:
                 m, at = emit(arena, root, shape, at, end, 1, rows, weights, m, room)
-            for x in range(begun, m):
-                of[x] = i
-            steps += m - begun
+            for x in range(start, m):
+                owners[x] = i
+            steps += m - start
             if at < end:
                 cursor[2] = at - first
                 continue
@@ -108,14 +108,14 @@ def holding(
 
 
 @kernel("words, words, words, table, table")
-def gather(of, signs, shape, sums, out):
-    """Adds numbers (``sums`` int64[n, words]), times their signs, to row ``of`` of ``out``. Overwrites ``sums``."""
-    n = of.size
-    of, signs, shape, sums, out = words(of), words(signs), words(shape), words(sums), words(out)
+def add_to_rows(targets, signs, shape, sums, out):
+    """Adds numbers (``sums`` int64[n, words]), times their signs, to ``targets`` of ``out``. Overwrites ``sums``."""
+    n = targets.size
+    targets, signs, shape, sums, out = words(targets), words(signs), words(shape), words(sums), words(out)
     size = shape[1]
     for i in range(n):
         for p in range(2, 2 + 2 * shape[2], 2):
             at, limbs = shape[p + 1], shape[p + 2]
             if signs[i] < 0:
                 negate(sums, i * size + at, limbs)
-            add(out, of[i] * size + at, sums, i * size + at, limbs)
+            add(out, targets[i] * size + at, sums, i * size + at, limbs)

@@ -34,7 +34,7 @@ def time_of(arena, shape, session, leaf, e):
 
 
 @device
-def apart(session, earlier, later):
+def exceeds_gap(session, earlier, later):
     """Returns True iff two times differ by more than the gap. Their difference may exceed a word."""
     difference = minus(later, earlier)
     return difference < 0 or difference > session[GAP]
@@ -46,11 +46,11 @@ def _in_different_sessions(arena, shape, spec, session, leaf, e, behind, entry):
     row, other = row_at(arena, shape, leaf, e), row_at(arena, shape, behind, entry)
     if session[COLUMN] < 0:
         return not same(arena, spec, session[GAP], row, other)
-    return apart(session, arena[row + session[COLUMN]], arena[other + session[COLUMN]])
+    return exceeds_gap(session, arena[row + session[COLUMN]], arena[other + session[COLUMN]])
 
 
 @device
-def _parts(arena, shape, spec, session, keys, strides, i, leaf, e, behind):
+def _separates(arena, shape, spec, session, keys, strides, i, leaf, e, behind):
     """Returns True iff row ``i`` is in another session than the entry directly ``behind`` it, or directly before it."""
     row = row_at(arena, shape, leaf, e)
     if session[COLUMN] < 0:
@@ -58,8 +58,8 @@ def _parts(arena, shape, spec, session, keys, strides, i, leaf, e, behind):
         for s in range(0, 4 * session[GAP], 4):
             other |= keys[strides[spec[s]] + i] != arena[row + spec[s]]
         return other
-    time, beside = keys[strides[session[COLUMN]] + i], arena[row + session[COLUMN]]
-    return apart(session, time, beside) if behind else apart(session, beside, time)
+    time, neighbour = keys[strides[session[COLUMN]] + i], arena[row + session[COLUMN]]
+    return exceeds_gap(session, time, neighbour) if behind else exceeds_gap(session, neighbour, time)
 
 
 @device
@@ -98,29 +98,29 @@ def _mark(arena, root, shape, session, path, e, opening):
 
 
 @device
-def change_openings(arena, root, shape, spec, session, keys, strides, i, there, change, path):
+def change_openings(arena, root, shape, spec, session, keys, strides, i, copies, change, path):
     """Returns the change of the word of row ``i`` if its copies change, and updates the word of the next row.
 
-    ``path`` leads to the row, which has ``there`` copies before the change. O(log n).
+    ``path`` leads to the row, which has ``copies`` copies before the change. O(log n).
     """
-    if there > 0 and there + change > 0:
+    if copies > 0 and copies + change > 0:
         return 0
     if root == 0:
         return 1
     depth = arena[root + LEVEL]
     leaf, e = path[2 * depth], path[2 * depth + 1]
     first, place = before(arena, leaf, e)
-    if there == 0:
-        behind, entry = here(arena, leaf, e)
-        if behind != 0:
-            opening = _parts(arena, shape, spec, session, keys, strides, i, behind, entry, True)
+    if copies == 0:
+        next_leaf, entry = here(arena, leaf, e)
+        if next_leaf != 0:
+            opening = _separates(arena, shape, spec, session, keys, strides, i, next_leaf, entry, True)
             _mark(arena, root, shape, session, path, e, 1 if opening else 0)
-        if first != 0 and not _parts(arena, shape, spec, session, keys, strides, i, first, place, False):
+        if first != 0 and not _separates(arena, shape, spec, session, keys, strides, i, first, place, False):
             return 0
         return 1
-    behind, entry = here(arena, leaf, e + 1)
-    if behind != 0:
-        opening = first == 0 or _in_different_sessions(arena, shape, spec, session, first, place, behind, entry)
+    next_leaf, entry = here(arena, leaf, e + 1)
+    if next_leaf != 0:
+        opening = first == 0 or _in_different_sessions(arena, shape, spec, session, first, place, next_leaf, entry)
         _mark(arena, root, shape, session, path, e + 1, 1 if opening else 0)
     return -opens(arena, shape, session, leaf, e)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_STEPS
 from crown.kernels.memory.pointers import constants, words
-from crown.stages.kernels.trees.ahead import arrived, near_keys
+from crown.stages.kernels.trees.ahead import located, near_keys
 from crown.stages.kernels.trees.nodes import BACK, HEAD, LENGTH, LEVEL, row_at
 from crown.stages.kernels.trees.ordered import BEHIND, FIRST, compare, locate, total
 from crown.stages.kernels.trees.scan import here
@@ -34,38 +34,38 @@ def survey(arena, t, keyed, k, spec, order_columns, peers, strides, shape, keys,
         words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
     )  # fmt: skip
     keys, values, octets, path, out = words(keys), words(values), words(octets), words(path), words(out)
-    first = near = 0
+    first = visited = 0
     for i in range(n):
-        if i == near:
+        if i == visited:
             first = i
-            near = near_keys(
+            visited = near_keys(
                 arena, t, keyed, k, spec, order_columns, FIRST, strides, shape, keys, i, n, values, octets, path
             )  # fmt: skip
         for word in range(SURVEY_WORDS):
             out[word * n + i] = 0
-        group, leaf, e, _, low = arrived(
+        group, leaf, e, _, low = located(
             arena, shape, spec, order_columns, FIRST, keys, strides, i, first, values, octets, path
         )  # fmt: skip
         if group == 0:
             continue
         root, steps = arena[group + k], 0
         begin = low
-        if _like(arena, shape, leaf, e, -1, spec, peers, keys, strides, i, values, octets):
+        if _equals(arena, shape, leaf, e, -1, spec, peers, keys, strides, i, values, octets):
             _, begin, more = locate(arena, root, shape, spec, peers, FIRST, keys, strides, i, values, octets, path)
             steps += more
         high = low
-        if _like(arena, shape, leaf, e, 0, spec, order_columns, keys, strides, i, values, octets):
+        if _equals(arena, shape, leaf, e, 0, spec, order_columns, keys, strides, i, values, octets):
             leaf, e = here(arena, leaf, e)
             high = low + arena[leaf + HEAD + e]
             e += 1
-            if _like(arena, shape, leaf, e, 0, spec, order_columns, keys, strides, i, values, octets):
+            if _equals(arena, shape, leaf, e, 0, spec, order_columns, keys, strides, i, values, octets):
                 _, high, more = locate(
                     arena, root, shape, spec, order_columns, BEHIND, keys, strides, i, values, octets, path
                 )
                 leaf, e = path[2 * arena[root + LEVEL]], path[2 * arena[root + LEVEL] + 1]
                 steps += more
         end = high
-        if _like(arena, shape, leaf, e, 0, spec, peers, keys, strides, i, values, octets):
+        if _equals(arena, shape, leaf, e, 0, spec, peers, keys, strides, i, values, octets):
             _, end, more = locate(arena, root, shape, spec, peers, BEHIND, keys, strides, i, values, octets, path)
             steps += more
         arena[H_STEPS] += steps
@@ -75,7 +75,7 @@ def survey(arena, t, keyed, k, spec, order_columns, peers, strides, shape, keys,
 
 
 @device
-def _like(arena, shape, leaf, e, by, spec, columns, keys, strides, i, values, octets):
+def _equals(arena, shape, leaf, e, by, spec, columns, keys, strides, i, values, octets):
     """Returns True if an entry, or the one before it (``by`` -1), equals a row in the first ``columns`` columns."""
     if by == 0:
         leaf, e = here(arena, leaf, e)

@@ -83,7 +83,7 @@ def unfold(
         for f in range(some):
             p, t = f * FUNCTION_WORDS, state + f * STATE_WORDS
             if functions[p] == COUNT or functions[p] == SUM:
-                _take(functions, p, scratch, t, at)
+                _read_totals(functions, p, scratch, t, at)
         if _has_kind(functions, some, RANK) and _follows_peer(arena, shape, spec, order, leaf, e):
             _, begin, more = locate(
                 arena, root, shape, spec, order, FIRST, arena, strides, row_at(arena, shape, leaf, e), values, octets,
@@ -106,7 +106,7 @@ def unfold(
             if functions[p] == RANK:
                 scratch[t] = begin
             elif functions[p] != NUMBER and functions[p + PEERS] == 1:
-                _take(functions, p, scratch, t, end)
+                _read_totals(functions, p, scratch, t, end)
         before = row_at(arena, shape, leaf, e)
         fetched = 0
         while at < stop_at:
@@ -116,15 +116,15 @@ def unfold(
                 for word in range(0, line, LINE):
                     prefetch(arena, arena[leaf + NEXT] + word)
             copies, stop, sure = arena[leaf + HEAD + e], e + 1, not both
-            apart = copies > 1 and _differ(arena, shape, functions, some, leaf, e)
+            apart = copies > 1 and _copies_differ(arena, shape, functions, some, leaf, e)
             lines, ahead = copies if apart else 1, at + copies
             if both:
-                sure = _moves(functions, some, moved, i * some * MOVED_WORDS, scratch, state)
+                sure = _some_moves(functions, some, moved, i * some * MOVED_WORDS, scratch, state)
             if sure and not apart:
                 length = arena[leaf + LENGTH]
                 while stop < length and ahead < stop_at:
                     more = arena[leaf + HEAD + stop]
-                    if more > 1 and _differ(arena, shape, functions, some, leaf, stop):
+                    if more > 1 and _copies_differ(arena, shape, functions, some, leaf, stop):
                         break
                     ahead += more
                     stop += 1
@@ -135,21 +135,21 @@ def unfold(
                 p, t = f * FUNCTION_WORDS, state + f * STATE_WORDS
                 q, o = (i * some + f) * MOVED_WORDS, (shown + f) * room
                 if functions[p] == NUMBER:
-                    _numbers(arena, leaf, e, lines, apart, at, moved, q, out, o + a, o + b, both)
+                    _write_numbers(arena, leaf, e, lines, apart, at, moved, q, out, o + a, o + b, both)
                 elif functions[p] == RANK:
-                    _ranks(
+                    _write_ranks(
                         arena, shape, spec, order, leaf, e, lines, apart, at, before, moved, q, scratch, t, out, o + a,
                         o + b, both,
                     )  # fmt: skip
                 else:
-                    _totals(
+                    _write_totals(
                         arena, shape, spec, order, functions, p, f, leaf, e, lines, apart, at, moved, q, scratch, t,
                         out, o + a, o + b, both, status,
                     )  # fmt: skip
             at, before = ahead, row_at(arena, shape, leaf, stop - 1)
             steps += lines
-            if sure or apart or _changes(out, shown, some, room, a, b):
-                _show(arena, shape, leaf, e, lines, apart, shown, out, room, a, b, both, status)
+            if sure or apart or _some_changes(out, shown, some, room, a, b):
+                _write_columns(arena, shape, leaf, e, lines, apart, shown, out, room, a, b, both, status)
                 for y in range(lines):
                     weights[a + y] = -1 if apart else -arena[leaf + HEAD + e + y]
                     if both:
@@ -182,7 +182,7 @@ def _past_peers(arena, shape, spec, order, leaf, e, at, sums):
 
 
 @device
-def _take(functions, p, scratch, t, end):
+def _read_totals(functions, p, scratch, t, end):
     """Takes count and sum of a function, up to a position, from sums."""
     scratch[t], scratch[t + 1], scratch[t + 2], scratch[t + 3] = scratch[functions[p + COUNTS]], 0, 0, end
     if functions[p] == SUM:
@@ -199,7 +199,7 @@ def _has_kind(functions, some, kind):
 
 
 @device
-def _differ(arena, shape, functions, some, leaf, e):
+def _copies_differ(arena, shape, functions, some, leaf, e):
     """Returns True iff some function has different values for the copies of an entry's row."""
     row, entry = row_at(arena, shape, leaf, e), sums_at(arena, shape, leaf, e)
     for p in range(0, some * FUNCTION_WORDS, FUNCTION_WORDS):
@@ -211,7 +211,7 @@ def _differ(arena, shape, functions, some, leaf, e):
 
 
 @device
-def _moves(functions, some, moved, q, scratch, state):
+def _some_moves(functions, some, moved, q, scratch, state):
     """Returns True iff some function changes in all remaining rows of a piece. A sum may be NULL in some."""
     for f in range(some):
         p, t = f * FUNCTION_WORDS, state + f * STATE_WORDS
@@ -225,7 +225,7 @@ def _moves(functions, some, moved, q, scratch, state):
 
 
 @device
-def _changes(out, shown, some, room, a, b):
+def _some_changes(out, shown, some, room, a, b):
     """Returns True iff the value of some function changes."""
     changed = False
     for column in range(shown * room, (shown + some) * room, room):
@@ -234,7 +234,7 @@ def _changes(out, shown, some, room, a, b):
 
 
 @device
-def _show(arena, shape, leaf, e, lines, apart, shown, out, room, a, b, both, status):
+def _write_columns(arena, shape, leaf, e, lines, apart, shown, out, room, a, b, both, status):
     """Writes the columns of rows, from an entry on."""
     first, step = row_at(arena, shape, leaf, e), 0 if apart else shape[0]
     least = 0
@@ -252,7 +252,7 @@ def _show(arena, shape, leaf, e, lines, apart, shown, out, room, a, b, both, sta
 
 
 @device
-def _numbers(arena, leaf, e, lines, apart, at, moved, q, out, o, x, both):
+def _write_numbers(arena, leaf, e, lines, apart, at, moved, q, out, o, x, both):
     """Writes the numbers of rows, from an entry on."""
     by = moved[q]
     for y in range(lines):
@@ -264,7 +264,7 @@ def _numbers(arena, leaf, e, lines, apart, at, moved, q, out, o, x, both):
 
 
 @device
-def _ranks(arena, shape, spec, order, leaf, e, lines, apart, at, before, moved, q, scratch, t, out, o, x, both):
+def _write_ranks(arena, shape, spec, order, leaf, e, lines, apart, at, before, moved, q, scratch, t, out, o, x, both):
     """Writes the ranks of rows, from an entry on; ``before``: the row before it, or its own."""
     begin, by, row = scratch[t], moved[q], row_at(arena, shape, leaf, e)
     for y in range(lines):
@@ -281,7 +281,7 @@ def _ranks(arena, shape, spec, order, leaf, e, lines, apart, at, before, moved, 
 
 
 @device
-def _totals(
+def _write_totals(
     arena, shape, spec, order, functions, p, f, leaf, e, lines, apart, at, moved, q, scratch, t, out, o, x, both, status
 ):  # fmt: skip
     """Writes counts or sums of rows, from an entry on."""

@@ -51,7 +51,7 @@ def _kept_at(shape):
 
 
 @device
-def arrived(arena, shape, spec, columns, mode, keys, strides, i, first, values, octets, path):
+def located(arena, shape, spec, columns, mode, keys, strides, i, first, values, octets, path):
     """Returns, for row ``i``, the result that ``near_handles`` or ``near_keys`` stored for the rows from ``first``, if
     no tree was changed since: partition, leaf and entry, found, copies before it (see ``ordered.locate``). O(1)."""
     at = _kept_at(shape) + i - first

@@ -340,9 +340,9 @@ def leave(arena, root_at, shape, copies, sums, s, path):
     if arena[leaf + HEAD + e] != 0:
         return
     _close(arena, shape, leaf, e)
-    _greatest_again(arena, shape, depth, path)
+    _update_maxima(arena, shape, depth, path)
     level = depth
-    while level > 0 and _tidied(arena, shape, path[2 * (level - 1)], path[2 * (level - 1) + 1]):
+    while level > 0 and _free_or_merge(arena, shape, path[2 * (level - 1)], path[2 * (level - 1) + 1]):
         level -= 1
     root = arena[root_at]
     while arena[root + LEVEL] > 0 and arena[root + LENGTH] == 1:
@@ -357,7 +357,7 @@ def leave(arena, root_at, shape, copies, sums, s, path):
 
 
 @device
-def _greatest_again(arena, shape, depth, path):
+def _update_maxima(arena, shape, depth, path):
     """Recomputes the maxima in the entries on the path to a leaf from which a row was deleted. O(log n)."""
     for p in range(2, 2 + 2 * shape[2], 2):
         if shape[p + 2] == 0:
@@ -392,7 +392,7 @@ def put(arena, root_at, shape, spec, columns, keys, strides, i, values, octets, 
 
 
 @device
-def _tidied(arena, shape, parent, e):
+def _free_or_merge(arena, shape, parent, e):
     """Returns True iff the child of an entry was empty, and was freed, or was merged with a neighbour."""
     node = arena[child_at(arena, shape, parent, e)]
     length = arena[node + LENGTH]
@@ -404,8 +404,8 @@ def _tidied(arena, shape, parent, e):
     if length >= arena[node + ROOM] // 2:  # its neighbours, which are not in the cache, have rows
         return False
     if e + 1 < arena[parent + LENGTH]:
-        behind = arena[child_at(arena, shape, parent, e + 1)]
-        if length + arena[behind + LENGTH] <= arena[node + ROOM] // 2:
+        after = arena[child_at(arena, shape, parent, e + 1)]
+        if length + arena[after + LENGTH] <= arena[node + ROOM] // 2:
             _merge(arena, shape, parent, e)
             return True
     if e > 0:

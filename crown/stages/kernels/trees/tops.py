@@ -10,7 +10,7 @@ from __future__ import annotations
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_STEPS
 from crown.kernels.memory.pointers import constants, words
-from crown.stages.kernels.over.partitions import ABSENT, DONE, OVER_BUDGET, entered, left
+from crown.stages.kernels.over.partitions import ABSENT, DONE, OVER_BUDGET, find_or_make, update_partition
 from crown.stages.kernels.trees.ahead import near_keys
 from crown.stages.kernels.trees.ordered import EXACT, copies_there, locate, put, total
 from crown.stages.kernels.trees.scan import emit
@@ -58,14 +58,16 @@ def change(
     arena, keyed, spec, strides = words(arena), constants(keyed), constants(spec), constants(strides)
     shape, keys, changes, values = words(shape), words(keys), words(changes), words(values)
     octets, path, rows, weights, done = words(octets), words(path), words(rows), words(weights), words(done)
-    m, near = done[1], done[0]
+    m, visited = done[1], done[0]
     for i in range(done[0], n):
-        if i == near:
-            near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
+        if i == visited:
+            visited = near_keys(
+                arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path
+            )  # fmt: skip
         d = changes[i]
         if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
-        tag, group = entered(arena, t, keyed, k, keys, i, d)
+        tag, group = find_or_make(arena, t, keyed, k, keys, i, d)
         if group == 0:
             return ABSENT
         root_at = group + k
@@ -82,7 +84,7 @@ def change(
         )  # fmt: skip
         if d < 0:
             m = _shifted(arena, arena[root_at], shape, rank, -d, offset, end, -1, rows, weights, m, room)
-        left(arena, t, tag, k, group, before, d)
+        update_partition(arena, t, tag, k, group, before, d)
         arena[H_STEPS] += steps
         done[0] = i + 1
         done[1] = m

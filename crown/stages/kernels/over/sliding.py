@@ -15,16 +15,17 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.memory.pointers import words
 from crown.kernels.numbers.limbs import add_multiple, clear
 
-SELECTED, COMMONEST, SUMMED = 0, 1, 2
-"""Results: the value at a position (from 0), the most frequent value (the first of several), and the sums over the
-different values."""
-BELOW, SAME, UP_TO = 0, 1, 2
-OUTSIDE = 3  # words that describe a value
+# Results.
+SELECTED = 0  # the value at a position, from 0
+MOST_FREQUENT = 1  # the most frequent value, the first of several
+SUMMED = 2  # the sums over the different values
+# Words that describe the additional values.
+BELOW, SAME, UP_TO, OUTSIDE_WORDS = range(4)
 _BITS = 32  # bits of a number of rows, and of the number of a value
 
 
 @device
-def _counted(state, size, number, by):
+def _add_to_counts(state, size, number, by):
     """Adds to the count of a value. A Fenwick tree has the sums of counts of lower values."""
     at = number + 1
     while at <= size:
@@ -33,7 +34,7 @@ def _counted(state, size, number, by):
 
 
 @device
-def _at(state, size, outside, first, end, position):
+def _value_at(state, size, outside, first, end, position):
     """Returns the value at a position of a frame, of those from ``first`` to ``end``. If it is an additional value,
     returns -1 - p, where p is its position among all values; p is their number if there is no value at that
     position."""
@@ -41,17 +42,17 @@ def _at(state, size, outside, first, end, position):
     while 2 * step <= size:
         step *= 2
     while step > 0:
-        to = at + step
-        more = inside + state[to] if to <= size else 0
-        if to <= first or (to < end and outside[BELOW * size + to] + more <= position):
-            at, inside = to, more
+        target = at + step
+        more = inside + state[target] if target <= size else 0
+        if target <= first or (target < end and outside[BELOW * size + target] + more <= position):
+            at, inside = target, more
         step //= 2
     if at == end or outside[BELOW * size + at] + inside > position:
         return -1 - position
-    here = _count(state, at)
-    if outside[BELOW * size + at] + inside + here + outside[SAME * size + at] > position:
+    count = _count(state, at)
+    if outside[BELOW * size + at] + inside + count + outside[SAME * size + at] > position:
         return at
-    return -1 - (position - inside - here + outside[UP_TO * size + at])
+    return -1 - (position - inside - count + outside[UP_TO * size + at])
 
 
 @device
@@ -67,7 +68,7 @@ def _count(state, number):
 
 
 @device
-def _ranked(state, size, number, by):
+def _add_to_ranking(state, size, number, by):
     """Adds to the count of a value. A tree has the most frequent value of each of its parts."""
     at = size + number
     count = (state[at] >> _BITS) + by
@@ -80,7 +81,7 @@ def _ranked(state, size, number, by):
 
 
 @device
-def _summed(state, size, number, by, addends, shape):
+def _add_to_sums(state, size, number, by, addends, shape):
     """Adds to the count of a value, and to the sums after the counts if the value enters or leaves."""
     before = state[number]
     state[number] = before + by
@@ -91,55 +92,55 @@ def _summed(state, size, number, by, addends, shape):
 
 
 @device
-def _moved(asked, state, size, number, by, addends, shape):
+def _move_row(result, state, size, number, by, addends, shape):
     """Adds a row (``by`` 1), or removes it (-1)."""
     if number >= 0:
-        if asked == SELECTED:
-            _counted(state, size, number, by)
-        elif asked == COMMONEST:
-            _ranked(state, size, number, by)
+        if result == SELECTED:
+            _add_to_counts(state, size, number, by)
+        elif result == MOST_FREQUENT:
+            _add_to_ranking(state, size, number, by)
         else:
-            _summed(state, size, number, by, addends, shape)
+            _add_to_sums(state, size, number, by, addends, shape)
 
 
 @kernel("int, words, table, table, words, int, table, table, table, words, words, words, words")
-def slide(asked, numbers, starts, ends, positions, size, outside, spans, addends, shape, here, state, out):
-    """Writes the result ``asked`` of each frame: a value, or sums, int64[n, words]. SELECTED is -1 - p for an
+def slide(result, numbers, starts, ends, positions, size, outside, spans, addends, shape, current, state, out):
+    """Writes the ``result`` of each frame: a value, or sums, int64[n, words]. SELECTED is -1 - p for an
     additional value, with p its position among all values.
 
-    ``positions``: for SELECTED, 0 or more. ``outside`` (int64[OUTSIDE, size]): describes the additional values.
+    ``positions``: for SELECTED, 0 or more. ``outside`` (int64[OUTSIDE_WORDS, size]): describes the additional values.
     ``spans`` (int64[2, n]): the range of the values of each frame. ``size``: the number of values. ``addends`` and
     ``shape``: the addends of each value, int64[size, words], and the positions of their numbers (see
-    ``partitions.running``). ``here`` int64[2 pieces] and ``state`` must be zeroed: int64[size + 1] for SELECTED,
-    int64[2 size] for COMMONEST, int64[size + words] for SUMMED.
+    ``partitions.running``). ``current`` int64[2 pieces] and ``state`` must be zeroed: int64[size + 1] for SELECTED,
+    int64[2 size] for MOST_FREQUENT, int64[size + words] for SUMMED.
     """
     pieces, n = starts.shape
     numbers, starts, ends, positions = words(numbers), words(starts), words(ends), words(positions)
     outside, spans = words(outside), words(spans)
-    addends, shape, here, state, out = words(addends), words(shape), words(here), words(state), words(out)
-    if asked == SUMMED:
+    addends, shape, current, state, out = words(addends), words(shape), words(current), words(state), words(out)
+    if result == SUMMED:
         clear(state, size, shape[1])
     for i in range(n):
         for q in range(pieces):
-            low, high = here[q], here[pieces + q]
+            low, high = current[q], current[pieces + q]
             start = starts[q * n + i]
             end = max(start, ends[q * n + i])
             if start >= high or end <= low:
                 for row in range(low, high):
-                    _moved(asked, state, size, numbers[row], -1, addends, shape)
+                    _move_row(result, state, size, numbers[row], -1, addends, shape)
                 low = high = start
             for row in range(start, low):
-                _moved(asked, state, size, numbers[row], 1, addends, shape)
+                _move_row(result, state, size, numbers[row], 1, addends, shape)
             for row in range(high, end):
-                _moved(asked, state, size, numbers[row], 1, addends, shape)
+                _move_row(result, state, size, numbers[row], 1, addends, shape)
             for row in range(low, start):
-                _moved(asked, state, size, numbers[row], -1, addends, shape)
+                _move_row(result, state, size, numbers[row], -1, addends, shape)
             for row in range(end, high):
-                _moved(asked, state, size, numbers[row], -1, addends, shape)
-            here[q], here[pieces + q] = start, end
-        if asked == SELECTED:
-            out[i] = _at(state, size, outside, spans[i], spans[n + i], positions[i])
-        elif asked == COMMONEST:
+                _move_row(result, state, size, numbers[row], -1, addends, shape)
+            current[q], current[pieces + q] = start, end
+        if result == SELECTED:
+            out[i] = _value_at(state, size, outside, spans[i], spans[n + i], positions[i])
+        elif result == MOST_FREQUENT:
             out[i] = size - (state[1] & ((1 << _BITS) - 1)) if state[1] > 0 else -1
         else:
             for x in range(shape[1]):

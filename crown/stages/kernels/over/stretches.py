@@ -32,7 +32,7 @@ _AHEAD = 16  # number of stretches whose leaves are prefetched
 
 
 @kernel("words, words, table, table")
-def joined(order, changes, places, out):
+def merge_stretches(order, changes, places, out):
     """Writes the stretches of rows that changes affect, by partition and position, with overlapping ones merged.
     Returns their number.
 
@@ -41,25 +41,25 @@ def joined(order, changes, places, out):
     """
     n, room = order.size, out.shape[1]
     order, changes, places, out = words(order), words(changes), words(places), words(out)
-    m, handle, moved = 0, 0, 0
+    m, handle, shift = 0, 0, 0
     for j in range(n):
         i = order[j]
         if places[places_of.HANDLE * n + i] == 0:
             continue
         if places[places_of.HANDLE * n + i] != handle:
-            handle, moved = places[places_of.HANDLE * n + i], 0
+            handle, shift = places[places_of.HANDLE * n + i], 0
         size = places[places_of.SIZE * n + i]
         low = min(max(places[places_of.LOW * n + i], 0), size)
         high = min(max(places[places_of.HIGH * n + i], 0), size)
-        since, first = moved, j
-        moved += changes[i]
+        since, first = shift, j
+        shift += changes[i]
         while m > 0 and out[m - 1] == handle and out[HIGH * room + m - 1] >= low:
             m -= 1
             low, high = min(low, out[LOW * room + m]), max(high, out[HIGH * room + m])
             since, first = out[NEW_LOW * room + m], out[FIRST * room + m]
         out[m] = handle
         out[LOW * room + m], out[HIGH * room + m] = low, high
-        out[NEW_LOW * room + m], out[NEW_HIGH * room + m] = since, moved
+        out[NEW_LOW * room + m], out[NEW_HIGH * room + m] = since, shift
         out[FIRST * room + m], out[END * room + m] = first, j + 1
         m += 1
     for x in range(m):
@@ -69,7 +69,7 @@ def joined(order, changes, places, out):
 
 
 @device
-def _coming(arena, t, keyed, k, size, keys, spans, m, c, leaves):
+def _prefetch_stretch(arena, t, keyed, k, size, keys, spans, m, c, leaves):
     """Prefetches the memory of stretch ``c``, if there is one: slot, partition, and ``size`` words of the leaf of its
     first change."""
     if c < m:
@@ -84,7 +84,7 @@ def _coming(arena, t, keyed, k, size, keys, spans, m, c, leaves):
     "words, int, words, int, words, words, words, words, words, words, words, int, table, words, table, table, words,"
     "words, bytes, words, words, words, table"
 )
-def replaced(
+def replace_stretches(
     arena, t, keyed, k, spec, strides, shape, unsummed, session, picks, outputs, shown, keys, changes, sums, spans,
     leaves, values, octets, path, progress, done, out,
 ):  # fmt: skip
@@ -97,7 +97,7 @@ def replaced(
     and the result: as in ``change``. O(log n) per change and per written row.
     """
     n, m, room, columns = changes.size, spans.shape[1], out.shape[1], spec.size // 4
-    sign, some = out.shape[0] - 1, picks.size // PICK_WORDS
+    sign, count = out.shape[0] - 1, picks.size // PICK_WORDS
     arena, keyed, spec, strides, shape = (
         words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
     )  # fmt: skip
@@ -118,16 +118,16 @@ def replaced(
         i += 1
         done[0] = i
     for c in range(_AHEAD):
-        _coming(arena, t, keyed, k, size, keys, spans, m, progress[0] + c, leaves)
+        _prefetch_stretch(arena, t, keyed, k, size, keys, spans, m, progress[0] + c, leaves)
     while progress[0] < m:
         c, x = progress[0], progress[1]
-        _coming(arena, t, keyed, k, size, keys, spans, m, c + _AHEAD, leaves)
+        _prefetch_stretch(arena, t, keyed, k, size, keys, spans, m, c + _AHEAD, leaves)
         first, low = spans[FIRST * m + c], spans[NEW_LOW * m + c]
         old, new = spans[HIGH * m + c] - spans[LOW * m + c], spans[NEW_HIGH * m + c] - low
         if i == first and old > 0:  # all changes before it are done
             group = find(arena, t, hash_key(arena, keyed, 0, k, keys, first), keyed, 0, k, keys, first)
             pick_rows(
-                arena, arena[group + k], shape, unsummed, picks, some, outputs, low, old, shown, x, room, path, out
+                arena, arena[group + k], shape, unsummed, picks, count, outputs, low, old, shown, x, room, path, out
             )  # fmt: skip
             for y in range(x, x + old):
                 out[sign * room + y] = -1
@@ -144,7 +144,7 @@ def replaced(
         if new > 0:
             group = find(arena, t, hash_key(arena, keyed, 0, k, keys, first), keyed, 0, k, keys, first)
             pick_rows(
-                arena, arena[group + k], shape, unsummed, picks, some, outputs, low, new, shown, x, room, path, out
+                arena, arena[group + k], shape, unsummed, picks, count, outputs, low, new, shown, x, room, path, out
             )  # fmt: skip
             for y in range(x, x + new):
                 out[sign * room + y] = 1
