@@ -119,7 +119,7 @@ def _link(header: Mapping[str, Any], path: object, owner: Owner, batch: int) -> 
     if header["fingerprint"] != owner.fingerprint:
         raise PlanChangedError(
             f"{path} was written by plan {header['fingerprint']}, but this is plan {owner.fingerprint}: give the "
-            "changed query a new checkpoint, or go back to the query of this one"
+            "changed query a new checkpoint and a new output, or go back to the query of this one"
         )
     cut = header.get("cut", owner.cut)
     found = (header.get("stream", owner.stream), header["cell"], header["batch"])

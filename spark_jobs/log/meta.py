@@ -49,8 +49,8 @@ def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
         raise PlanChangedError(
             f"the state in {folder} was written by plan {stored['fingerprint']} ({stored['query']}), "
             f"but this is plan {meta['fingerprint']} ({meta['query']}). A changed query needs its own state: give it a "
-            "new checkpoint, or go back to the query of this one. Two queries in one stream need different operator= "
-            "names"
+            "new checkpoint and a new output, or go back to the query of this one. Two queries in one stream need "
+            "different operator= names"
         )
     if stored["cells"] != meta["cells"]:
         raise PlanChangedError(

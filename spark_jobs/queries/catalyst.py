@@ -313,8 +313,8 @@ def kept(
             now = f"plan {plan.fingerprint} ({_line(plan.query)})"
             raise PlanChangedError(
                 f"the state in {state} was written by {before}, but this is {now}: {difference(stored, plan)}. A "
-                "changed query needs its own state: give it a new checkpoint, or go back to this one's query. Two "
-                "queries in one stream need different operator= names"
+                "changed query needs its own state: give it a new checkpoint and a new output, or go back to this "
+                "one's query. Two queries in one stream need different operator= names"
             )
         return plan
     return plan

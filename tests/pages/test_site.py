@@ -38,6 +38,18 @@ def test_every_picture_is_drawn_as_it_is_told_and_shown_somewhere() -> None:
         assert f"pictures/{name}.svg)" in text, name
 
 
+def test_types_and_placeholders_in_angle_brackets_are_code_and_not_tags() -> None:
+    code = re.compile(
+        r"^```.*?^```|<!--.*?-->|(`+).+?\1|<(summary|details)\b.*?>|</(summary|details)>", re.DOTALL | re.MULTILINE
+    )
+    found = {
+        f"{page.relative_to(nav.DOCS)}: {tag}"
+        for page in nav.DOCS.rglob("*.md")
+        for tag in re.findall(r"<[A-Za-z/][^>\n]*>", code.sub("", page.read_text()))
+    }
+    assert not found, "a browser does not show them: write them in backticks"
+
+
 def test_every_public_name_is_on_a_page_of_the_reference() -> None:
     text = "".join(page.read_text() for page in (nav.DOCS / "reference").glob("*.md"))
     described = set(re.findall(r"heading: crown\.(\w+)$", text, re.MULTILINE)) | set(re.findall(r"\b\w+Error\b", text))
