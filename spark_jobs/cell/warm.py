@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 import plans
+from crown.programs.delta_options import ALL_DELTAS
 from plans.errors import FunctionError
 from plans.nested import STRUCT, is_nested
 from plans.payloads.sums import ROWS, term_of
@@ -41,16 +42,19 @@ _VALUES: dict[str, Any] = {
 
 
 def warm_up(program: Program) -> None:
-    """Runs a program's kernels once in this process, on a row per relation. Does nothing the second time."""
+    """Runs a program's kernels once in this process, on a row per relation: the native call, and the steps that may
+    follow it. Does nothing the second time.
+    """
     if program.fingerprint in _warm:
         return
     with open(scratch_root() / "compile.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         engine = created(program, None, "ignore")
-        for weight in (1, -1):
+        for weight, by_call in ((1, True), (-1, False), (1, False), (-1, True)):
             changes = {table.name: _row(table.columns, weight, _fixed_values(program)) for table in program.tables}
             with suppress(FunctionError):  # a user's function may not expect such a row
-                for _ in engine.run(engine.prepare(changes)):
+                prepared = engine.prepare_for_apply(changes, True, ALL_DELTAS) if by_call else engine.prepare(changes)
+                for _ in engine.run(prepared):
                     pass
     _warm.add(program.fingerprint)
 
