@@ -58,6 +58,10 @@ DUCKDB = (
     "SELECT DISTINCT q.b, y.v FROM r, u AS x, (SELECT DISTINCT a + 1 AS c, b FROM r) AS q, u AS y WHERE r.a * 2 = x.v "
     "AND x.a + 1 = q.c AND COALESCE(q.b, 0) = y.v",
     "SELECT id FROM r WHERE EXISTS (SELECT * FROM u WHERE LENGTH(r.s) = u.v + 1)",
+    "SELECT id, q.t, q.n FROM r, LATERAL (SELECT upper(UNNEST(r.tags)) AS t, r.a + 1 AS n) AS q",
+    "SELECT id, q.t FROM r LEFT JOIN LATERAL (SELECT UNNEST(tags) AS t) AS q ON TRUE",
+    "SELECT q.d::DATE AS d, COUNT(*) AS n FROM r, LATERAL (SELECT UNNEST(generate_series(r.d, r.d + INTERVAL 2 DAY, "
+    "INTERVAL 1 DAY)) AS d) AS q GROUP BY ALL",
     "SELECT id, COLUMNS('^[ab]$') + 1 FROM r",
     "SELECT s, MAX(COLUMNS(['a', 'b'])), COUNT(*) AS n FROM r GROUP BY s",
     "SELECT COLUMNS('^(i|a)(d?)$') AS 'x_\\1\\2', s FROM r WHERE COLUMNS('^[ab]$') >= 0",

@@ -88,7 +88,10 @@ def _flattened(given: list[Any]) -> tuple[Any, bool]:
 
 
 def with_series(tree: Any, dialect: str) -> Any:
-    """Returns a statement that reads series in FROM by UNNEST, such as `FROM range(1, 10) AS r(x)`."""
+    """Returns a statement that reads series in FROM by UNNEST, such as `FROM range(1, 10) AS r(x)`, and the rows of
+    `LATERAL (SELECT UNNEST(tags) AS t)` by UNNEST in FROM."""
+    for node in nodes(tree, exp.Lateral):
+        _read_elements(node.this.this if isinstance(node.this, exp.Subquery) else None)
     for node in nodes(tree, exp.Table, exp.Lateral):
         called = node.this.this if type(node.this) is exp.Explode else node.this
         if not isinstance(called, exp.Anonymous) or str(called.this).upper() not in _SERIES:
@@ -102,6 +105,20 @@ def with_series(tree: Any, dialect: str) -> Any:
             array.set("joins", [join.copy() for join in node.args["joins"]])
         node.replace(placed(array, extent(node)))
     return tree
+
+
+def _read_elements(select: Any) -> None:
+    """Moves the only call that makes rows from the SELECT list of a subquery without FROM to its FROM."""
+    if not isinstance(select, exp.Select) or {name for name, value in select.args.items() if value} - {"expressions"}:
+        return
+    made = nodes(select, exp.Explode, exp.Inline, exp.Posexplode)
+    if len(made) != 1 or type(made[0]) is not exp.Explode or made[0].expressions:
+        return
+    (called,), name = made, exp.to_identifier("element")
+    alias = exp.TableAlias(this=exp.to_identifier("elements"), columns=[name])
+    array = placed(exp.Unnest(expressions=[called.this.copy()], alias=alias), extent(called))
+    called.replace(placed(exp.column(name.copy(), table="elements"), extent(called)))
+    select.set("from_", exp.From(this=array))
 
 
 _SERIES = ("GENERATE_SERIES", "RANGE")
