@@ -19,7 +19,6 @@ import numpy as np
 
 from crown.bags.protocol import BagBudgetError
 from crown.engine.buffers import Buffers, with_slices
-from crown.engine.entered import PADDING, Entered
 from crown.engine.kernels import layout, publish, update
 from crown.engine.kernels import state as kernels
 from crown.engine.kernels.enumeration import enumerate as enumeration
@@ -28,6 +27,7 @@ from crown.engine.kernels.padding import batches as padding_batches
 from crown.engine.kernels.payloads import summed_leaves
 from crown.engine.load.loader import Loader
 from crown.engine.padded import Paddings
+from crown.engine.progress import PADDING, BatchProgress
 from crown.engine.state import State
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import EVERY, RelationChange
@@ -69,7 +69,7 @@ class Propagation:
         self._running: Blocks | None = None
         self._settled = True
         self._halted = False
-        self._entered: Entered | None = None
+        self._progress: BatchProgress | None = None
         self.missing: dict[int, np.ndarray] = {}  # number of a change -> copies that its deletes did not find
 
     @property
@@ -95,9 +95,9 @@ class Propagation:
             self.buffers.renew()
         self.missing = {}
 
-    def enter(self, entered: Entered) -> None:
+    def resume(self, progress: BatchProgress) -> None:
         """Makes the next batch continue where another kernel stopped."""
-        self._entered = entered
+        self._progress = progress
 
     def blocks(self, changes: Sequence[RelationChange], mode: int, factorized: bool = False) -> Blocks:
         """Applies a batch: deletions of all relations, then insertions of all relations.
@@ -108,15 +108,15 @@ class Propagation:
         ``take_back`` then.
         """
         self._changes = changes
-        entered, self._entered = self._entered, None
+        progress, self._progress = self._progress, None
         self._done = {-1: [0] * len(changes), 1: [0] * len(changes)}
         self.missing = {}
         self._halted = False
         self._settled = True
-        if entered is not None:
-            self._done, self.missing = entered.done, entered.missing
-            self._settled = entered.left is None
-            self._running = self._run(entered)
+        if progress is not None:
+            self._done, self.missing = progress.applied, progress.missing
+            self._settled = progress.stopped_at is None
+            self._running = self._run(progress)
             return self._running
         self._marks[layout.X_MODE] = mode
         self._marks[layout.X_FACTORED] = int(factorized)
@@ -164,9 +164,9 @@ class Propagation:
     def _quiet_mode(self) -> int:
         return layout.MODE_LIVE if self._header[A.H_LIVE_ON] else layout.MODE_VIEWS
 
-    def _run(self, entered: Entered | None = None) -> Blocks:
+    def _run(self, progress: BatchProgress | None = None) -> Blocks:
         marks, filling = self._marks, False
-        inserted = None if entered is None else self._take_inserted_rows(entered)
+        inserted = None if progress is None else self._take_inserted_rows(progress)
         for sign in (-1, 1):
             if sign > 0 and inserted is not None and not self._halted:
                 self.buffers.out[:, : inserted.shape[1]], marks[layout.X_FILL] = inserted, inserted.shape[1]
@@ -180,18 +180,18 @@ class Propagation:
                     return
                 if self._done[sign][number] < change.count(sign):
                     self._settled = False  # until `_note`
-                    if entered is not None and entered.left == (sign, number):
-                        yield from self._through_tree(number, change, sign, entered)
+                    if progress is not None and progress.stopped_at == (sign, number):
+                        yield from self._through_tree(number, change, sign, progress)
                     elif change.relation.aliases[0].node in self._bags:
                         yield from self._through_bag(number, change.tuples(sign), sign)
                     else:
                         yield from self._through_tree(number, change, sign)
-            if self._pads and (entered is None or entered.pads(sign)):
-                yield from self._pad(sign, entered is not None and entered.left == (sign, PADDING))
+            if self._pads and (progress is None or progress.paddings_pending(sign)):
+                yield from self._pad(sign, progress is not None and progress.stopped_at == (sign, PADDING))
             if marks[layout.X_FILL] and self._ring is None:  # the value of a payload has its own sign
                 yield from self._handed(sign)
         if self._ring is not None:
-            yield from self._publish(entered)
+            yield from self._publish(progress)
         if filling:
             kernels.rebuild_live(self._arena, self._halves, self._compiled.array, self._scratch)
             marks[layout.X_MODE] = layout.MODE_DELTAS
@@ -199,14 +199,15 @@ class Propagation:
         if self._ring is not None:
             self._refuse_overflow()
 
-    def _take_inserted_rows(self, entered: Entered) -> np.ndarray | None:
+    def _take_inserted_rows(self, progress: BatchProgress) -> np.ndarray | None:
         """Returns the inserted rows of the buffer, int64[columns, rows], if they follow deleted rows, which remain in
         it. Returns None if there are none."""
         n = self._marks[layout.X_FILL]
-        if self._ring is not None or entered.minus == n or (entered.left is not None and entered.left[0] < 0):
+        deleting = progress.stopped_at is not None and progress.stopped_at[0] < 0
+        if self._ring is not None or progress.deleted_rows == n or deleting:
             return None
-        self._marks[layout.X_FILL] = entered.minus
-        return self.buffers.out[:, entered.minus : n].copy()
+        self._marks[layout.X_FILL] = progress.deleted_rows
+        return self.buffers.out[:, progress.deleted_rows : n].copy()
 
     def _pad(self, sign: int, unfinished: bool) -> Blocks:
         """Removes paddings from groups (``sign`` -1), or inserts them.
@@ -274,15 +275,15 @@ class Propagation:
             if marks[layout.X_FILL] or not done:
                 yield from self._handed(1)
 
-    def _publish(self, entered: Entered | None) -> Blocks:
+    def _publish(self, progress: BatchProgress | None) -> Blocks:
         """Publishes the changes of groups to their parents. It stops only after a finished group.
 
-        ``entered``: where another kernel may have stopped.
+        ``progress``: where another kernel may have stopped.
         """
         marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch, self._ring)
         status = update.OVER_BUDGET
-        if entered is not None and entered.left is not None and entered.left[0] == publish.PUBLISHING:
-            status = entered.status
+        if progress is not None and progress.stopped_at is not None and progress.stopped_at[0] == publish.PUBLISHING:
+            status = progress.status
         else:
             marks[layout.X_EDGE] = marks[layout.X_PARENT] = 0
         while status != update.DONE:
@@ -329,14 +330,16 @@ class Propagation:
             self.buffers.renew()
         self._marks[layout.X_FILL] = 0
 
-    def _through_tree(self, number: int, change: RelationChange, sign: int, entered: Entered | None = None) -> Blocks:
-        """Applies a change. ``entered``: where another kernel has stopped."""
+    def _through_tree(
+        self, number: int, change: RelationChange, sign: int, progress: BatchProgress | None = None
+    ) -> Blocks:
+        """Applies a change. ``progress``: where another kernel has stopped."""
         marks, alias, masks = self._marks, change.relation.aliases[0], change.masks_of(sign)
         missing = np.zeros(change.deletes, np.int64) if sign < 0 else _NONE_MISSING
         values, copies = _for_kernels(change.net, change.deletes, sign)
         status = None
-        if entered is not None:
-            status, missing = entered.status, entered.missing.get(number, missing)
+        if progress is not None:
+            status, missing = progress.status, progress.missing.get(number, missing)
         else:
             marks[layout.X_I] = 0
         if (
@@ -352,7 +355,7 @@ class Propagation:
             if status is None:
                 status = self._step(alias.node, values, copies, masks, missing, sign)
             if status == update.FULL:
-                if entered is None or marks[layout.X_FILL]:  # deletes may have been handed out before
+                if progress is None or marks[layout.X_FILL]:  # deletes may have been handed out before
                     yield from self._handed(sign)
                 if self._halted:  # finish only the tuple in which the kernel stopped
                     copies = copies[: marks[layout.X_I] + 1]

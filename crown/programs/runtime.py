@@ -209,7 +209,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                             streaming.discard_output()
             except BaseException:
                 delivered.close()  # a join undoes its part of the batch
-                self._in_step = streaming is not None and not streaming.taken_back
+                self._in_step = streaming is not None and not streaming.undone
                 raise
             if streaming is not None:
                 nets[last] = self._empty_nets[last]  # its rows are delivered
@@ -305,7 +305,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 nets[number] = net
                 self.tallies.note(number, inputs, net)
         except BaseException as error:
-            if isinstance(error, REFUSALS) or (isinstance(stage, Join) and stage.taken_back):
+            if isinstance(error, REFUSALS) or (isinstance(stage, Join) and stage.undone):
                 self._in_step = False
             raise
         self._in_step = False

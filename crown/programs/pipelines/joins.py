@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from crown.engine.entered import PADDING, Entered
 from crown.engine.kernels import publish
+from crown.engine.progress import PADDING, BatchProgress
 from crown.kernels.memory import arena as A
 from crown.programs.delta_options import ALL_DELTAS, DeltaOptions
 from crown.programs.kernels import join_inputs, pipeline
@@ -229,11 +229,11 @@ class JoinOperator:
         stopped = None
         if status == kernels.JOIN_STOPPED:
             stopped = state[start + kernels.JS_SIGN], state[start + kernels.JS_TURN]
-        number, entered = 0, Entered(state[start + kernels.JS_DELETED_ROWS])
+        number, progress = 0, BatchProgress(state[start + kernels.JS_DELETED_ROWS])
         if stopped == (publish.PUBLISHING, 0):
-            entered.left, entered.status = stopped, state[start + kernels.JS_STATUS]
+            progress.stopped_at, progress.status = stopped, state[start + kernels.JS_STATUS]
         elif stopped is not None and stopped[1] == len(self.inputs):
-            entered.left, entered.status = (stopped[0], PADDING), state[start + kernels.JS_STATUS]
+            progress.stopped_at, progress.status = (stopped[0], PADDING), state[start + kernels.JS_STATUS]
         for position, join_input in enumerate(self.inputs):
             delta = join_input.state_at
             if not state[pipeline.R_BLOCKS + BLOCK_WORDS * join_input.feed.input + B_TUPLES]:
@@ -241,14 +241,14 @@ class JoinOperator:
             tuples, deletes = state[delta + join_inputs.IS_TUPLES], state[delta + join_inputs.IS_DELETED]
             for sign, count in ((-1, deletes), (1, tuples - deletes)):
                 turn = sign, self._turns[sign].index(position)
-                entered.done[sign].append(count if stopped is None or turn < stopped else 0)
+                progress.applied[sign].append(count if stopped is None or turn < stopped else 0)
                 if turn == stopped:
-                    entered.left, entered.status = (sign, number), state[start + kernels.JS_STATUS]
+                    progress.stopped_at, progress.status = (sign, number), state[start + kernels.JS_STATUS]
             missing = memory[state[delta + join_inputs.IS_MISSING] :][:deletes].copy()
-            if missing.any() or entered.left == (-1, number):
-                entered.missing[number] = missing
+            if missing.any() or progress.stopped_at == (-1, number):
+                progress.missing[number] = missing
             number += 1
-        self._propagation.enter(entered)
+        self._propagation.resume(progress)
 
 
 def _forms_of(stage: Join) -> list[int]:

@@ -86,7 +86,7 @@ class Join(Stage):
             {_key(relation): _conditions(relation, grid, cell) for relation in stored_relations(plan)}
             for cell in range(grid.cells if grid.cells > 1 else 0)
         ]
-        self.taken_back = False  # True after a batch was stopped and undone, until the next one begins
+        self.undone = False  # True after a batch was stopped and undone, until the next one begins
         merges = plan.payload is not None or plan.support
         self._repeats = grid.cells > 1 and merges  # two cells may deliver the same row
         self._check = check
@@ -154,7 +154,7 @@ class Join(Stage):
         """
         changes = self._join_inputs.changes(nets)
         parts: _Parts = [changes] * len(self.cores)
-        self.taken_back = False
+        self.undone = False
         try:
             if len(self.cores) == 1:
                 yield from self.cores[0].delivered(
@@ -205,7 +205,7 @@ class Join(Stage):
         """Applies a batch to all cells by ``work``, and commits it. Returns the result of each cell. If it raises, the
         batch has been undone. ``sign`` -1: the batch undoes the last one."""
         parts: _Parts = [changes] * len(self.cores)
-        self.taken_back = False
+        self.undone = False
         try:
             found = [work(self.cores[0], changes)] if len(self.cores) == 1 else self._run_in_cells(work, parts, _never)
         except BaseException as error:
@@ -248,7 +248,7 @@ class Join(Stage):
                     core.take_back()
                 except (UnusableStateError, MemoryBudgetError) as exception:
                     failure = exception
-        self.taken_back = failure is None
+        self.undone = failure is None
         if failure is not None and isinstance(error, Exception):  # otherwise it is KeyboardInterrupt or SystemExit
             raise UnusableStateError(f"{error} ({failure}). {LOST}") from error
 
