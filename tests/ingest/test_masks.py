@@ -11,7 +11,6 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from zlib import crc32
 
 import pyarrow as pa
@@ -22,10 +21,8 @@ from hypothesis.stateful import initialize
 
 import crown
 import plans
-from crown.engine import buffers
 from crown.programs import snapshot
 from crown.programs.delta_options import ALL_DELTAS
-from crown.programs.kernels.pipeline import ALL_DONE
 from crown.programs.program import ProgramEngine
 from plans.plan import BagAtom, Plan
 from plans.program import Program, program_of
@@ -210,58 +207,6 @@ def test_a_column_is_a_mask_only_if_the_program_says_so() -> None:
     assert join_stats(engine)["input_rows"] == 0
     assert engine.stats()["rows"] == {"g": 2}
     engine.check_invariants()
-
-
-BY_CALL = {
-    "three hops": "SELECT DISTINCT x.a, x.b, y.b AS c, z.b AS d FROM g x, g y, g z WHERE x.b = y.a AND y.b = z.a",
-    "a predicate": "SELECT DISTINCT x.a, x.b, y.b AS c FROM g x, g y WHERE x.b = y.a AND y.b > 3",
-    "duplicates": "SELECT x.a FROM g x, g y WHERE x.b = y.a",
-    "a left join": "SELECT DISTINCT x.a, x.b, y.b AS c FROM g x LEFT JOIN g y ON x.b = y.a",
-    "one column": "SELECT DISTINCT x.a, x.b FROM g x, g y WHERE x.b = y.a",
-}
-
-
-@pytest.mark.parametrize("block_cells", [30, 1 << 13])
-@pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
-@pytest.mark.parametrize("query", BY_CALL.values(), ids=BY_CALL)
-def test_a_call_applies_and_counts_what_the_steps_do(
-    query: str, on_missing: str, block_cells: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if a small buffer is full, and if no alias reads a tuple."""
-    monkeypatch.setattr(buffers, "BLOCK_CELLS", block_cells)
-    random, join = Random(query), plans.program(query, SCHEMA).only_join
-    assert join is not None
-    program = masked(join.plan)
-    call, steps = (ProgramEngine.create(program, on_missing=on_missing) for _ in range(2))
-    assert call.segments == ("one native call",)
-    statuses, run = Counter[int](), call.pipeline.run
-    monkeypatch.setattr(call.pipeline, "run", lambda *arguments: statuses.update([found := run(*arguments)]) or found)
-    there: Counter[tuple[int, int]] = Counter()
-    for number_of_batch in range(40):
-        gone = [(row, -1) for row in random.sample(sorted(there.elements()), there.total() // 3)]
-        come = [((random.randrange(9), random.randrange(9)), random.choice((1, 1, 2))) for _ in range(20)]
-        changes = [
-            *gone,
-            *come,
-            *([((9, number_of_batch), -1)] if on_missing == "ignore" and number_of_batch % 3 == 0 else []),
-        ]
-        for row, weight in changes:
-            there[row] = max(there[row] + weight, 0)
-        masks = [1 + number(row) % 7 if any(row) else 0 for row, _ in changes]
-        columns = {"a": [row[0] for row, _ in changes], "b": [row[1] for row, _ in changes]}
-        batch = {"g": pa.table({**columns, "_weight": [weight for _, weight in changes], MASK: masks})}
-        delta = net(call.run(call.prepare_for_apply(batch, True, ALL_DELTAS)))
-        assert delta == net(steps.run(steps.prepare(batch)))
-        for engine in (call, steps):
-            engine.check_invariants()
-        assert counted(call) == counted(steps)
-    assert any((status in ALL_DONE) == (block_cells > 30) for status in statuses)
-
-
-def counted(engine: ProgramEngine) -> dict[str, object]:
-    """What an engine has counted, but for the steps of a kernel that is called again when its buffer was full."""
-    (stage,) = engine.stats()["stages"]
-    return {**engine.stats(), "stages": {name: n for name, n in stage.items() if name != "steps"}}
 
 
 def test_what_a_delete_finds_is_decided_by_the_whole_row_in_a_cell_too() -> None:
