@@ -79,9 +79,8 @@ class Propagation:
 
     @property
     def plain(self) -> bool:
-        """Returns True if the tree has only stored relations, and no sums of doubles in results."""
-        payload = self._compiled.payload
-        return not self._bags and (payload is None or not payload.result.far)
+        """Returns True if the tree has only stored relations."""
+        return not self._bags
 
     @property
     def loads(self) -> int:
@@ -93,6 +92,7 @@ class Propagation:
         self.buffers = self._flat
         if self.buffers.handed_out:
             self.buffers.renew()
+        self._end_loans()
         self.missing = {}
 
     def resume(self, progress: BatchProgress) -> None:
@@ -124,10 +124,14 @@ class Propagation:
         if self.buffers.handed_out:  # handed out by a batch that was stopped
             self.buffers.renew()
         self._marks[layout.X_I] = self._marks[layout.X_FILL] = 0
-        if self._header[A.H_LOANS]:  # a batch was stopped
-            loans.call(self._arena)
+        self._end_loans()
         self._running = self._run()
         return self._running
+
+    def _end_loans(self) -> None:
+        """Ends loans that a stopped batch has left."""
+        if self._header[A.H_LOANS]:
+            loans.call(self._arena)
 
     def discard_output(self) -> None:
         """Applies the rest of the batch without output."""

@@ -27,7 +27,7 @@ from crown.engine.kernels.state import find_copies
 from crown.engine.kernels.update import DONE, deleted, inserted
 from crown.kernels.jit import device
 from crown.kernels.memory.addresses import constants_at, halves_at, words_at
-from crown.kernels.memory.arena import H_BUDGET, H_OPEN, H_WRAPPED, ZERO
+from crown.kernels.memory.arena import H_BUDGET, H_LOANS, H_OPEN, H_WRAPPED, ZERO
 from crown.kernels.memory.context import Context
 from crown.kernels.memory.pointers import beyond
 from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
@@ -244,7 +244,7 @@ def apply_join(plan, join, memory, state, blocks, grown):
     ctx.arena[H_BUDGET] += grown
     if status != DONE:
         return JOIN_STOPPED
-    if state[core + JS_MISSING] > 0 or ctx.arena[H_WRAPPED] != 0:
+    if state[core + JS_MISSING] > 0 or ctx.arena[H_WRAPPED] != 0 or ctx.arena[H_LOANS] != 0:
         return JOIN_ROWS_PENDING
     return DONE
 

@@ -224,7 +224,7 @@ class _Builder:
         if last and self._excluded:
             raise _NotNative("an earlier stage takes steps")
         if not stage.plain:
-            raise _NotNative("the join has a bag, or sums of doubles")
+            raise _NotNative("the join has a bag")
         inputs = [self._add_join_input(stage, relation) for relation in range(len(stage.stored))]
         payload = stage.cores[0].state.compiled.payload
         rows = self._blocks.add_root(1 if payload is None else payload.result.words)

@@ -100,7 +100,7 @@ class Join(Stage):
 
     @property
     def plain(self) -> bool:
-        """Returns True if the trees of its cells have only stored relations, and no sums of doubles in results."""
+        """Returns True if the trees of its cells have only stored relations."""
         return self.cores[0].propagation.plain
 
     @property
