@@ -141,8 +141,8 @@ class JoinSums:
         self._layout = layout
         near = _Recipe()
         self._far: dict[Term, np.ndarray] = {}
-        wanted = [one for one in carried if term_of(one) in layout.at]
-        for one in wanted:
+        carried_terms = [one for one in carried if term_of(one) in layout.at]
+        for one in carried_terms:
             term = term_of(one)
             near.count += 1
             near.words += [layout.at[term], layout.limbs[term], len(one.parts)]
@@ -160,7 +160,7 @@ class JoinSums:
             if far.count:
                 self._far[term] = far.array()
         self.recipe = near.array()
-        self.room = 3 * max([1, *(layout.limbs[term_of(one)] for one in wanted)])
+        self.room = 3 * max([1, *(layout.limbs[term_of(one)] for one in carried_terms)])
         self._slices = np.array([part.at + part.limbs for part in dict.fromkeys(terms) if part.doubles], np.int64)
 
     def add_far(self, net: Zset, where: np.ndarray, far: Far) -> None:

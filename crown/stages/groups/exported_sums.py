@@ -76,8 +76,8 @@ def exported_columns(exported: Sequence[ExportedSum], totals: Totals, dictionary
     made: dict[str, Column] = {}
     for one in exported:
         term = term_of(one)
-        told = zip(one.columns, digits(totals.sum(term)), strict=True)
-        made |= {name: Column("int64", dictionary, codes) for name, codes in told}
+        digit_columns = zip(one.columns, digits(totals.sum(term)), strict=True)
+        made |= {name: Column("int64", dictionary, codes) for name, codes in digit_columns}
         if one.far is not None:
             made[one.far] = bytes_of(totals.far.sums.get(term), len(totals.rows), dictionary)
     return made

@@ -69,8 +69,8 @@ class FarSums:
 
     def followed_by(self, other: FarSums) -> FarSums:
         """Returns the far parts of the groups of both, concatenated."""
-        behind = np.where(other.of >= 0, other.of + len(self.numbers), -1)
-        return FarSums(np.concatenate([self.of, behind]), np.concatenate([self.numbers, other.numbers]))
+        shifted = np.where(other.of >= 0, other.of + len(self.numbers), -1)
+        return FarSums(np.concatenate([self.of, shifted]), np.concatenate([self.numbers, other.numbers]))
 
 
 @dataclass(eq=False)

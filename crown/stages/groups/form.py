@@ -1,4 +1,4 @@
-"""Describes the columns of a group stage's rows: which a kernel computes, and which Python passes to it."""
+"""Describes which columns of the rows of a group stage a kernel computes, and which Python passes to it."""
 
 from __future__ import annotations
 
@@ -21,68 +21,74 @@ from plans.programs.stages import GroupStage
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """How a kernel makes the rows of a stage.
+    """The columns of the rows of a stage, as its kernel writes them.
 
-    ``plan``: see ``crown.stages.kernels.groups.batch``. ``given``: the columns that Python passes to the kernel.
-    ``rules``: the aggregates that these columns and HAVING read. ``keys``: True if they also read keys. ``longer``: the
-    form in which Python passes all two-word decimals, for states in which one is not its own code.
+    - ``plan``: see ``crown.stages.kernels.groups.batch``.
+    - ``passed``: the columns that Python computes and passes to the kernel.
+    - ``rules``: the aggregates that these columns and HAVING read. ``keys``: True if they also read keys.
+    - ``fallback``: the form in which Python passes all two-word decimals, for states in which one is not its own code.
     """
 
     plan: np.ndarray
-    given: tuple[str, ...]
+    passed: tuple[str, ...]
     rules: tuple[Rule, ...]
     keys: bool
-    longer: Form | None
+    fallback: Form | None
 
     @property
-    def for_longer(self) -> Form:
-        """Returns ``longer``, of a form that has decimals of two words."""
-        assert self.longer is not None, "else it has no such column"
-        return self.longer
+    def demand_fallback(self) -> Form:
+        """Returns ``fallback``, of a form that has decimals of two words."""
+        assert self.fallback is not None, "only a form with two-word decimals has a fallback"
+        return self.fallback
 
     @classmethod
     def of(
         cls, stage: GroupStage, rules: Sequence[Rule], layout: Layout, words: int, pauses: int, far: bool,
-        longer: bool = False,
+        passes_decimals: bool = False,
     ) -> Form:  # fmt: skip
         """Returns the form of a stage. ``words``: the words of a group's state.
 
-        ``pauses``: where else Python helps the kernel. ``far``: some sums have far parts. ``longer``: some decimals are
-        not their own codes.
+        ``pauses``: where else Python helps the kernel. ``far``: True if some sums have far parts. ``passes_decimals``:
+        True if Python passes all two-word decimals.
         """
         by_name = {rule.aggregate.name: rule for rule in rules}
-        columns, given, wide = list[list[int]](), list[str](), False
-        own = pauses
+        columns, passed, has_decimals = list[list[int]](), list[str](), False
+        own_pauses = pauses
         read = frozenset[str]() if stage.having is None else stage.having.columns
         for output in stage.outputs:
             name = str(output.expr.value) if output.expr.op == "col" else ""
-            rule, found = by_name.get(name), None
+            rule, words_of_column = by_name.get(name), None
             if name in stage.keys:
-                found = [kernels.KEY, stage.keys.index(name)]
+                words_of_column = [kernels.KEY, stage.keys.index(name)]
             elif rule is not None and not (far and any(layout.doubles[term] for term in rule.terms)):
-                found = rule.native(layout)
-            if found is not None and found[0] == kernels.WIDE:
-                wide = True
-                found = None if longer else found
-            if found is None:
-                found = [kernels.PASSED, len(given)]
-                given.append(output.name)
+                words_of_column = rule.native(layout)
+            if words_of_column is not None and words_of_column[0] == kernels.WIDE:
+                has_decimals = True
+                words_of_column = None if passes_decimals else words_of_column
+            if words_of_column is None:
+                words_of_column = [kernels.PASSED, len(passed)]
+                passed.append(output.name)
                 read |= output.expr.columns
-            columns.append(found + [0] * (kernels.COLUMN_WORDS - len(found)))
-        if given or stage.having is not None:
+            columns.append(words_of_column + [0] * (kernels.COLUMN_WORDS - len(words_of_column)))
+        if passed or stage.having is not None:
             pauses |= kernels.PAUSE_SHOW
         if far:
             pauses |= kernels.PAUSE_SHOW | kernels.PAUSE_STORE
         head = [len(stage.keys), words, layout.words, int(stage.whole), pauses, len(columns)]
         plan = np.array([*head, *(word for column in columns for word in column)], np.int64)
-        needed = tuple(rule for name, rule in by_name.items() if name in read)
-        other = cls.of(stage, rules, layout, words, own, far, True) if wide and not longer else None
-        return cls(plan, tuple(given), needed, not read.isdisjoint(stage.keys), other)
+        needed_rules = tuple(rule for name, rule in by_name.items() if name in read)
+        fallback = None
+        if has_decimals and not passes_decimals:
+            fallback = cls.of(stage, rules, layout, words, own_pauses, far, True)
+        return cls(plan, tuple(passed), needed_rules, not read.isdisjoint(stage.keys), fallback)
 
 
 class Outputs(NamedTuple):
-    """What a kernel gives to a group stage: ``plan`` for ``crown.stages.kernels.groups.outputs``, with the ``program``
-    in it. ``words``: the words of memory per group. ``fixed``: for any number of groups."""
+    """Columns of a group stage and HAVING that a kernel computes.
+
+    ``plan``: for ``crown.stages.kernels.groups.outputs``, with the ``program`` in it. ``words``: the words of memory
+    per group. ``fixed``: the words of memory regardless of the number of groups.
+    """
 
     plan: np.ndarray
     program: Program
@@ -97,9 +103,9 @@ def native_outputs(
 
     ``readings``: those of ordered values that a kernel makes.
     """
-    exprs = [output.expr for output in stage.outputs if output.name in form.given]
+    exprs = [output.expr for output in stage.outputs if output.name in form.passed]
     having = [] if stage.having is None else [stage.having]
-    if any(output.expr.type != output.type for output in stage.outputs if output.name in form.given):
+    if any(output.expr.type != output.type for output in stage.outputs if output.name in form.passed):
         return None
     program = native((*having, *exprs))
     if program is None:

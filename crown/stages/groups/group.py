@@ -51,7 +51,7 @@ class Groups(Stage):
     """Runs a group stage. ``source``: the columns that it reads.
 
     A group exists while it has rows. If the stage is ``whole``, its only group exists from the first batch on.
-    ``carried``: the terms that the rows of a join carry. ``beside``: the columns that its other feeds read.
+    ``carried``: the terms that the rows of a join carry. ``other_sources``: the columns that its other feeds read.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Groups(Stage):
         source: Sequence[Declared],
         part: Part,
         carried: Sequence[CarriedTerm] = (),
-        beside: Sequence[Sequence[Declared]] = (),
+        other_sources: Sequence[Sequence[Declared]] = (),
     ) -> None:
         self.stage = stage
         feeds = (stage.feed, *stage.values)
@@ -68,17 +68,17 @@ class Groups(Stage):
         self.columns = tuple(Declared(output.name, output.type) for output in stage.outputs)
         self.parts: tuple[np.ndarray, ...] = (part.arena,)
         self._part = part
-        self._readers = readers(feeds, [source, *beside], part.dictionary)
+        self._readers = readers(feeds, [source, *other_sources], part.dictionary)
         self._types = {column.name: column.type for feed in feeds for column in feed.columns}
         self._keys = tuple(Declared(name, self._types[name]) for name in stage.keys)
         self._key_places = {key.name: (i, key.type) for i, key in enumerate(self._keys)}
         types = self._types | {one.name: one.type for one in stage.summed}
         known: list[JoinSum | ExportedSum] = [*stage.join_sums, *stage.imported]
-        given = {term_of(one): (one.limbs, one.doubles) for one in known}
+        known_terms = {term_of(one): (one.limbs, one.doubles) for one in known}
         units = {one.name: (one.bits, one.digits, one.doubles) for one in stage.summed}
-        self._rules = [Rule(aggregate, types, given, units) for aggregate in stage.aggregates]
+        self._rules = [Rule(aggregate, types, known_terms, units) for aggregate in stage.aggregates]
         terms = [term for rule in self._rules for term in rule.terms]
-        self._layout = Layout([*terms, *map(term_of, stage.exported)], types, given)
+        self._layout = Layout([*terms, *map(term_of, stage.exported)], types, known_terms)
         self._join_sums = JoinSums(stage.join_sums, self._layout, carried) if stage.join_sums else None
         self._imported_sums = ImportedSums(stage.imported, self._layout) if stage.imported else None
         self._far = FarParts(self._layout, part)
@@ -95,7 +95,7 @@ class Groups(Stage):
         )
         self._words = self._layout.words + self._multisets.words
         self._identity = np.arange(max(k, 1), dtype=np.int64)
-        placed = self._layout.placed(term for term in self._layout.terms if term not in given)
+        placed = self._layout.placed(term for term in self._layout.terms if term not in known_terms)
         of: dict[Values | None, list[Placed]] = {None: [], **{one.values: [] for one in self._multisets.all}}
         for one in placed:
             of[one.term.distinct].append(one)
@@ -252,7 +252,7 @@ class Groups(Stage):
         elif status == kernels.NEEDS_COLUMNS:
             self._give(batch)
         elif status == kernels.NEEDS_DECIMALS:
-            batch.form = batch.form.for_longer
+            batch.form = batch.form.demand_fallback
             self._give(batch)
         elif status == kernels.NO_CODE:
             group, column = batch.state[[kernels.S_BAD_GROUP, kernels.S_BAD_COLUMN]].tolist()
@@ -299,7 +299,7 @@ class Groups(Stage):
         new_read = self._read(handles)
         read = {one: np.concatenate([batch.old_read[one], new_read[one]]) for one in self._readings}
         totals = Totals(layout, both, old_far.followed_by(batch.new_far), read)
-        batch.passed, batch.having = self._given(batch.form, handles, totals)
+        batch.passed, batch.having = self._passed_columns(batch.form, handles, totals)
 
     def _stored(self, handles: np.ndarray) -> Totals:
         """Returns the stored state of groups."""
@@ -315,14 +315,14 @@ class Groups(Stage):
     # Rows
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _given(self, form: Form, handles: np.ndarray, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
+    def _passed_columns(self, form: Form, handles: np.ndarray, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
         """Returns the columns that Python passes to the kernel for groups in given states (codes, int64[columns * n]),
         and bool[n], True where HAVING holds, empty without HAVING.
 
         There may be several states of each group: first one of every group, then another.
         """
         n, dictionary = len(totals.rows), self._part.dictionary
-        if not form.given and self.stage.having is None:
+        if not form.passed and self.stage.having is None:
             return NOTHING, NO_FLAGS
         columns: np.ndarray | None = None
         if form.keys:
@@ -341,10 +341,10 @@ class Groups(Stage):
                 ) from None
         made |= exported_columns(self.stage.exported, totals, dictionary)
         frame = Frame(made, n, dictionary, columns, self._key_places)
-        shown = NO_FLAGS if self.stage.having is None else frame.holds(self.stage.having)
-        if not form.given:
-            return NOTHING, shown
-        return frame.projected(self._projection).matrix(form.given).reshape(-1), shown
+        having = NO_FLAGS if self.stage.having is None else frame.holds(self.stage.having)
+        if not form.passed:
+            return NOTHING, having
+        return frame.projected(self._projection).matrix(form.passed).reshape(-1), having
 
     def _named(self, handle: int) -> str:
         """Returns the name of a group for messages."""
@@ -372,11 +372,11 @@ class Groups(Stage):
         totals, form = self._stored(handles), self._with_far if self._far.words else self._near
         out, n = np.empty((len(self.columns) + 1) * len(handles), np.int64), -1
         while n < 0:
-            given, shown = self._given(form, handles, totals)
+            passed, having = self._passed_columns(form, handles, totals)
             n = kernels.current_rows(
-                self.parts[0], form.plan, handles, totals.rows, given, shown, 1, self._scratch, out
+                self.parts[0], form.plan, handles, totals.rows, passed, having, 1, self._scratch, out
             )
-            form = form if n >= 0 else form.for_longer
+            form = form if n >= 0 else form.demand_fallback
         return out[: len(self.columns) * n].reshape(len(self.columns), n)
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:

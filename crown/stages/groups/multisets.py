@@ -53,8 +53,8 @@ class Multiset:
 
 def _spec(values: Values, types: Sequence[str]) -> np.ndarray:
     """Returns the order of values: the declared order, then the argument, which is the first column."""
-    said = [(i, one.falling, one.nulls_last) for i, one in enumerate(values.order, 1)]
-    words = [[at, order_of(types[at]), falling, last] for at, falling, last in (*said, (0, False, False))]
+    order_columns = [(i, one.falling, one.nulls_last) for i, one in enumerate(values.order, 1)]
+    words = [[at, order_of(types[at]), falling, last] for at, falling, last in (*order_columns, (0, False, False))]
     return np.array(words, np.int64).reshape(-1)
 
 
