@@ -5,6 +5,7 @@ The extension that calls compiled kernels is left out where there is no C compil
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,21 @@ from pathlib import Path
 import numpy
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 KERNELS = os.environ.get("CROWN_KERNELS") == "1"
 GLIBC = "2_29"
 """What the libraries need of the C library; ``tests/wheels`` checks that."""
+
+
+class Modules(build_py):
+    """Copies the modules into an empty folder, so that a wheel has none that an earlier version had."""
+
+    def run(self) -> None:
+        """Empties the folder first."""
+        if not self.editable_mode:
+            shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
 
 
 class Build(build_ext):
@@ -39,4 +51,4 @@ native = Extension(
 wheel = {"py_limited_api": "cp311"}
 if KERNELS and sys.platform == "linux":
     wheel["plat_name"] = f"manylinux_{GLIBC}_{os.uname().machine}"
-setup(ext_modules=[native], cmdclass={"build_ext": Build}, options={"bdist_wheel": wheel})
+setup(ext_modules=[native], cmdclass={"build_py": Modules, "build_ext": Build}, options={"bdist_wheel": wheel})

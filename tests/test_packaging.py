@@ -36,6 +36,16 @@ def test_the_licence_that_the_metadata_name_is_there(setup: configparser.ConfigP
     assert "END OF TERMS AND CONDITIONS" in text
 
 
+def test_a_wheel_has_no_module_that_an_earlier_build_left(tmp_path: Path) -> None:
+    old = tmp_path / "lib" / "crown" / "removed.py"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(tmp_path / "lib")]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    assert (tmp_path / "lib" / "crown" / "__init__.py").exists()
+    assert not old.exists()
+
+
 def names(requirements: str) -> set[str]:
     return {re.split(r"[<>=]", line)[0] for line in requirements.split()}
 
