@@ -54,19 +54,19 @@ def words_of_values(multisets, readings, n, groups):
 
 @device
 def change_values(
-    arena, plan, identity, dictionary, octets, memory, forms, weights, n, numbers, handles, groups, at, rows, width,
+    arena, plan, identity, dictionary, octets, memory, forms, weights, n, numbers, handles, groups, free, rows, width,
     scratch,
 ):  # fmt: skip
     """Changes the multisets of groups by ``n`` events, and adds to the new sums of the groups, in ``rows``. Returns
     True, or False if nothing has changed in the multisets because Python must apply the batch.
 
-    Word ``at`` of the memory receives the readings before and after, one after the other. ``forms``: of the columns of
-    events, see ``crown.expressions.kernels.evaluate``. ``numbers``: of the groups of events. Expected O(1) per event,
-    amortized O(log) with heaps.
+    Uses the memory from word ``free`` on, which begins with the readings: each before and after the batch. ``forms``:
+    of the columns of events, see ``crown.expressions.kernels.evaluate``. ``numbers``: of the groups of events. Expected
+    O(1) per event, amortized O(log) with heaps.
     """
     readings, count = plan[VALUES_READINGS], plan[VALUES_COUNT]
-    _read(arena, plan, memory, handles, groups, at)
-    first = at + 2 * readings * groups
+    _read(arena, plan, memory, handles, groups, free)
+    first = free + 2 * readings * groups
     for x in range(count):
         multiset = VALUES_HEAD + MULTISET_WORDS * x
         start = first + x * (CHANGE_HEAD + CHANGE_ARRAYS * n)
@@ -80,19 +80,19 @@ def change_values(
             )  # fmt: skip
             complete = _add_distinct(plan, multiset, dictionary, memory, start, rows, groups, width, scratch)
         if not complete:
-            undo_values(arena, plan, identity, dictionary, octets, memory, n, handles, groups, at, x, done)
+            undo_values(arena, plan, identity, dictionary, octets, memory, n, handles, groups, free, x, done)
             return False
-    _read(arena, plan, memory, handles, groups, at + groups)
+    _read(arena, plan, memory, handles, groups, free + groups)
     return True
 
 
 @device
-def _read(arena, plan, memory, handles, groups, at):
-    """Writes the readings of groups to the memory, from word ``at`` on, with room for as many words behind each."""
+def _read(arena, plan, memory, handles, groups, start):
+    """Writes the readings of groups to the memory from word ``start`` on, with room for as many words behind each."""
     first = VALUES_HEAD + MULTISET_WORDS * plan[VALUES_COUNT]
     for x in range(plan[VALUES_READINGS]):
         reading = first + READING_WORDS * x
-        out = beyond(memory, at + 2 * groups * x)
+        out = beyond(memory, start + 2 * groups * x)
         read_tops(arena, handles, groups, plan[reading + READING_PLACE], plan[reading + READING_SIDE], out)
 
 
@@ -103,29 +103,31 @@ def _array(memory, start, which):
 
 
 @device
+def _counts(memory, codes, filter_column, filtered, i):
+    """Returns True if event ``i`` has a value, and the filter is TRUE for it."""
+    return memory[codes + i] != NULL and (filter_column < 0 or memory[filtered + i] == 1)
+
+
+@device
 def _collect(plan, multiset, number, memory, forms, weights, n, numbers, handles, start):
     """Writes the changes of a multiset, first those that insert: no count then becomes negative on the way."""
     codes = forms[2 * plan[multiset + MULTISET_COLUMN] + 1]
-    chosen, m = plan[multiset + MULTISET_FILTER], ZERO
-    condition = ZERO if chosen < 0 else forms[2 * chosen + 1]
+    filter_column, m = plan[multiset + MULTISET_FILTER], ZERO
+    filtered = forms[2 * filter_column + 1] if filter_column >= 0 else ZERO
     for i in range(n):
-        m += memory[codes + i] != NULL and weights[i] != 0 and (chosen < 0 or memory[condition + i] == 1)
+        m += weights[i] != 0 and _counts(memory, codes, filter_column, filtered, i)
     memory[start] = m
     for j in range(VALUE_KEY):
         memory[start + 1 + j] = j * m
-    at, place = start + CHANGE_HEAD, plan[multiset + MULTISET_PLACE]
+    out, place = start + CHANGE_HEAD, plan[multiset + MULTISET_PLACE]
     for sign in (1, -1):
         for i in range(n):
-            if (
-                memory[codes + i] != NULL
-                and weights[i] * sign > 0
-                and (chosen < 0 or memory[condition + i] == 1)
-            ):  # fmt: skip
+            if weights[i] * sign > 0 and _counts(memory, codes, filter_column, filtered, i):
                 group = handles[numbers[i]]
-                memory[at + CHANGE_GROUP * m], memory[at + CHANGE_MULTISET * m] = group, number
-                memory[at + CHANGE_CODE * m], memory[at + CHANGE_WEIGHT * m] = memory[codes + i], weights[i]
-                memory[at + CHANGE_PLACE * m], memory[at + CHANGE_NUMBER * m] = group + place, numbers[i]
-                at += 1
+                memory[out + CHANGE_GROUP * m], memory[out + CHANGE_MULTISET * m] = group, number
+                memory[out + CHANGE_CODE * m], memory[out + CHANGE_WEIGHT * m] = memory[codes + i], weights[i]
+                memory[out + CHANGE_PLACE * m], memory[out + CHANGE_NUMBER * m] = group + place, numbers[i]
+                out += 1
 
 
 @device
@@ -158,12 +160,12 @@ def _add_distinct(plan, multiset, dictionary, memory, start, rows, groups, width
 
 
 @device
-def undo_values(arena, plan, identity, dictionary, octets, memory, n, handles, groups, at, last, done):
+def undo_values(arena, plan, identity, dictionary, octets, memory, n, handles, groups, free, last, done):
     """Undoes the first ``done`` changes of multiset number ``last``, or all if -1, and all changes of those before it.
 
     The memory is that of ``change_values``. The budget does not limit the changes: they need no more than there was.
     """
-    first = at + 2 * plan[VALUES_READINGS] * groups
+    first = free + 2 * plan[VALUES_READINGS] * groups
     budget = arena[H_BUDGET]
     arena[H_BUDGET] = arena[H_LIMIT]
     for x in range(last, -1, -1):
