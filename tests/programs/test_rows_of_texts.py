@@ -44,6 +44,9 @@ OTHERS = (
      "SELECT id, UNNEST(CASE WHEN s = '' THEN [] ELSE string_split(s, ',') END) AS v FROM t"),
     ("postgres", "SELECT id, x.sku, x.qty FROM t, jsonb_to_recordset(js::jsonb->'items') AS x(sku text, qty text)",
      f"SELECT id, e->>'sku' AS sku, e->>'qty' AS qty FROM {ITEMS}"),
+    ("postgres", "SELECT key, COUNT(*) AS n FROM t, jsonb_object_keys(js::jsonb) AS key WHERE js LIKE '{%' "
+     "GROUP BY key",
+     "SELECT key, COUNT(*) AS n FROM (SELECT UNNEST(json_keys(js)) AS key FROM t WHERE js LIKE '{%') GROUP BY key"),
     ("tsql", "SELECT t.id, p.value FROM t CROSS APPLY STRING_SPLIT(t.s, ',') AS p",
      "SELECT id, UNNEST(string_split(s, ',')) AS value FROM t"),
     ("tsql", "SELECT t.id, p.value, p.ordinal FROM t OUTER APPLY STRING_SPLIT(t.s, ',', 1) AS p",

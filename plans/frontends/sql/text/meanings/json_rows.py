@@ -233,7 +233,7 @@ def _from_json(node: Any, dialect: str) -> Any:
 
 def _named(node: Any, dialect: str) -> Any:
     name = node.name.upper()
-    if isinstance(node.parent, (exp.Table, exp.Lateral)):
+    if isinstance(node.parent, (exp.Table, exp.Lateral, exp.Unnest, exp.Explode)):  # it has become rows already
         return None
     if name in ("JSON_TRANSFORM", "FROM_JSON") and dialect == "duckdb" and len(node.expressions) == 2:
         return _described(*node.expressions)
