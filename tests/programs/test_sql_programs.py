@@ -167,7 +167,7 @@ def test_a_bag_shows_how_often_a_row_is_there() -> None:
 
 
 def test_a_program_is_not_cut_into_cells() -> None:
-    with pytest.raises(CrownError, match="leave threads at 1"):
+    with pytest.raises(CrownError, match="leave threads out"):
         crown.view("SELECT COUNT(*) AS n FROM s", SCHEMA, threads=2)
 
 
