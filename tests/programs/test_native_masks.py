@@ -25,6 +25,7 @@ BY_CALL = {
     "duplicates": "SELECT x.a FROM g x, g y WHERE x.b = y.a",
     "a left join": "SELECT DISTINCT x.a, x.b, y.b AS c FROM g x LEFT JOIN g y ON x.b = y.a",
     "one column": "SELECT DISTINCT x.a, x.b FROM g x, g y WHERE x.b = y.a",
+    "rows that are netted": "SELECT DISTINCT x.a, x.b FROM g x, g y WHERE x.b = y.b AND y.a > 3",
 }
 
 
