@@ -7,17 +7,18 @@ an order. Ties are broken by the least value.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, col
 from plans.expressions.coercion import check_ordered, numeric
-from plans.frontends.rewrites import PICKED, AggregateCall
+from plans.frontends.rewrites import PICKED, AggregateCall, where_of
 from plans.nested import array_of
+from plans.payloads.sums import ONCE
 from plans.programs.frames import CHOSEN, Order
 from plans.programs.stages import Aggregate
-from plans.queries.algebra import Group, Query, Source, Top
-from plans.schema import Column, Table
+from plans.queries.algebra import Group, Query, Source, Top, split, unused
+from plans.schema import WEIGHT, Column, Table
 from plans.types import decimal_parts, without_lengths
 
 NAMES = (
@@ -46,6 +47,42 @@ def result_type(function: str, type_: str) -> str:
     if function == "sum":
         return f"decimal({min(38, parts[0] + 10)},{parts[1]})" if parts else type_.replace("int32", "int64")
     return "float64"
+
+
+@dataclass
+class GroupColumns:
+    """The columns of the rows that are grouped, one per key and per argument of an aggregate, and the aggregates."""
+
+    columns: dict[str, Expr] = field(default_factory=dict)
+    calls: dict[tuple[object, ...], Aggregate] = field(default_factory=dict)
+
+    def name(self, preferred: str) -> str:
+        """Returns a name that no column and no aggregate has."""
+        return unused(preferred, [*self.columns, *(call.name for call in self.calls.values()), WEIGHT])
+
+    def column(self, expr: Expr, preferred: str) -> str:
+        """Returns the name of the column with this expression, which is added if it is missing."""
+        found = next((name for name, known in self.columns.items() if known == expr), None)
+        if found is None:
+            found = self.name(preferred)
+            self.columns[found] = expr
+        return found
+
+    def added(self, called: AggregateCall) -> Expr:
+        """Returns the column of a group for an aggregate of the engine, which is added if it is missing."""
+        function, values = called.function, called.values
+        types = [result_type(function, value.type) for value in values]
+        condition = where_of(called.where)
+        where = None if condition is None else self.column(condition, "p")
+        arguments = tuple(self.column(value, split(value.value)[1] if value.op == "col" else "x") for value in values)
+        order = tuple(Order(self.column(value, "o"), falling, last) for value, falling, last in called.order)
+        assert not isinstance(called.share, tuple), "an array of percentages is not supported"
+        distinct = called.distinct and function not in ONCE
+        which = (function, arguments, distinct, where, called.share, called.separator, order)
+        if which not in self.calls:
+            name = self.name(function if not arguments else f"{function}_{arguments[0]}")
+            self.calls[which] = Aggregate(name, types[0] if types else "int64", *which)
+        return col(self.calls[which].name, self.calls[which].type)
 
 
 VALUE = "value"

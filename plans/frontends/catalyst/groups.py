@@ -8,19 +8,18 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Protocol
 
+from typing_extensions import override
+
 from plans.errors import PlanError
 from plans.expressions.build import TRUE, Expr, call, cast, col
 from plans.expressions.functions.user import NAMED, UserAggregate
-from plans.frontends.aggregates import VALUE, pick, result_type
+from plans.frontends.aggregates import VALUE, GroupColumns, pick
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.sessions import in_sessions
 from plans.frontends.catalyst.tree import Node
-from plans.frontends.rewrites import PICKED, AggregateCall, rewritten, where_of
+from plans.frontends.rewrites import PICKED, AggregateCall, rewritten
 from plans.payloads.sums import BITS, ONCE
-from plans.programs.frames import Order
-from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Relation, Source, inputs, replaced, split, unused
-from plans.schema import WEIGHT
 
 _FUNCTIONS = {
     "Count": "count", "Sum": "sum", "Average": "avg", "Min": "min", "Max": "max",
@@ -49,28 +48,16 @@ class Translate(Protocol):
 
 
 @dataclass
-class Rows:
-    """The rows that are grouped: a column per key and per argument of an aggregate. `picks` are the aggregates whose
-    value is that of one row of a group, with the aliases of their sources, which `alias` creates. Without `alias` they
-    are ordinary aggregates, as over frames."""
+class Rows(GroupColumns):
+    """The rows that are grouped. `picks` are the aggregates whose value is that of one row of a group, with the aliases
+    of their sources, which `alias` creates. Without `alias` they are ordinary aggregates, as over frames."""
 
-    columns: dict[str, Expr] = field(default_factory=dict)
-    calls: dict[tuple[object, ...], Aggregate] = field(default_factory=dict)
     picks: dict[AggregateCall, str] = field(default_factory=dict)
     alias: Callable[[str], str] | None = None
 
-    def name(self, preferred: str) -> str:
-        """Returns a name that no column and no aggregate has."""
-        return unused(preferred, [*self.columns, *(call.name for call in self.calls.values()), WEIGHT])
-
+    @override
     def column(self, expr: Expr, preferred: str) -> str:
-        """Returns the name of the column with this expression, which is added if it is missing."""
-        for name, known in self.columns.items():
-            if known == expr:
-                return name
-        name = self.name(split(expr.value)[1] if expr.op == "col" else preferred)
-        self.columns[name] = expr
-        return name
+        return super().column(expr, split(expr.value)[1] if expr.op == "col" else preferred)
 
     def call(self, node: Node, translate: Callable[[Node], Expr]) -> Expr:
         """Returns the column of a group for an aggregate, which is added if it is missing."""
@@ -88,7 +75,7 @@ class Rows:
         condition = node.tree("filter")
         where = () if condition is None else (translate(condition),)
         if function in ("string_agg", "percentile", "percentile_disc", "percentile_approx"):
-            return rewritten(_ordered(inner, function, distinct, where, translate), self._added)
+            return rewritten(_ordered(inner, function, distinct, where, translate), self.added)
         given: Sequence[Node] = inner.children
         if inner.fields.get("replacement") is not None:  # its arguments are in fields
             given = [part for part in map(inner.tree, ("left", "right")) if part is not None] or given
@@ -101,7 +88,7 @@ class Rows:
         if kind == "Mode" and "false" in str(inner.fields.get("reverseOpt")):
             raise PlanError("MODE of the greatest value is not supported", hint="order it by the value, rising")
         called = AggregateCall(function, tuple(values), distinct, where)
-        return self._picked(called) if function in PICKED else rewritten(called, self._added)
+        return self._picked(called) if function in PICKED else rewritten(called, self.added)
 
     def pivoted(self, node: Node, translate: Callable[[Node], Expr]) -> list[Expr]:
         """Returns the columns of a group for an aggregate of PIVOT: one for each value that it names."""
@@ -111,18 +98,18 @@ class Rows:
         pivot, value = map(translate, first.children)
         wanted = [translate(Node("Literal", one, ())) for one in first.fields["pivotColumnValues"]]
         called = [AggregateCall("max", (value,), False, (call("nseq", pivot, one),)) for one in wanted]
-        return [rewritten(one, self._added) for one in called]
+        return [rewritten(one, self.added) for one in called]
 
     def _picked(self, called: AggregateCall) -> Expr:
         if self.alias is None:  # over a frame it is an aggregate
-            return self._added(called)
+            return self.added(called)
         if called not in self.picks:
             self.picks[called] = self.alias(called.function)
         return col(f"{self.picks[called]}.{VALUE}", called.values[0].type)
 
     def greatest(self, value: Expr) -> Expr:
         """Returns the column of a group with the greatest of a value, which is added if it is missing."""
-        return rewritten(AggregateCall("max", (value,)), self._added)
+        return rewritten(AggregateCall("max", (value,)), self.added)
 
     def of(self, query: Query, base: Block) -> Query:
         """Returns a relation, which the block ``base`` reads, extended by all these columns."""
@@ -132,22 +119,6 @@ class Rows:
         replacements = {col(c.name, c.type): source.qualified(c.name) for c in query.columns}
         outputs = tuple((name, replaced(expr, replacements)) for name, expr in self.columns.items())
         return Query(query.text, (source,), (), outputs, False)
-
-    def _added(self, called: AggregateCall) -> Expr:
-        """Returns the column of a group for an aggregate of the engine, which is added if it is missing."""
-        function, values = called.function, called.values
-        types = [result_type(function, value.type) for value in values]
-        condition = where_of(called.where)
-        where = None if condition is None else self.column(condition, "p")
-        arguments = tuple(self.column(value, "x") for value in values)
-        order = tuple(Order(self.column(value, "o"), falling, last) for value, falling, last in called.order)
-        distinct = called.distinct and function not in ONCE
-        assert not isinstance(called.share, tuple), "an array of percentages is not supported"
-        which = (function, arguments, distinct, where, called.share, called.separator, order)
-        if which not in self.calls:
-            name = self.name(function if not arguments else f"{function}_{arguments[0]}")
-            self.calls[which] = Aggregate(name, types[0] if types else "int64", *which)
-        return col(self.calls[which].name, self.calls[which].type)
 
 
 def _ordered(

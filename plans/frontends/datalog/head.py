@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from plans.expressions.build import TRUE, Expr, col
-from plans.frontends.aggregates import result_type
+from plans.frontends.aggregates import GroupColumns, result_type
 from plans.frontends.datalog.terms import WORDS, Terms
 from plans.frontends.datalog.tokens import Token
 from plans.frontends.rewrites import AggregateCall, rewritten
 from plans.payloads.sums import ONCE
 from plans.programs.stages import Aggregate
-from plans.queries.algebra import Group, Query, Source, check_output_name, unused
-from plans.schema import WEIGHT
+from plans.queries.algebra import Group, Query, Source, check_output_name
 
 _AGGREGATES = ("count", "sum", "min", "max", "avg")
 _TAKES = f"the head takes variables, constants and {', '.join(f'{name}(...)' for name in _AGGREGATES)}"
@@ -118,16 +117,8 @@ class Head(Terms):
 
     def grouped(self, arguments: list[Argument], names: list[str]) -> Group:
         """Returns the groups of the distinct valuations by the variables of the head."""
-        columns: dict[str, Expr] = {}
-        calls: dict[str, Aggregate] = {}
-
-        def column(expr: Expr, preferred: str) -> str:
-            for name, known in columns.items():
-                if known == expr:
-                    return name
-            name = unused(preferred, [*columns, *calls, WEIGHT])
-            columns[name] = expr
-            return name
+        group = GroupColumns()
+        columns, calls, column = group.columns, group.calls, group.column
 
         def add(argument: Argument, aggregate: AggregateCall) -> Expr:
             arguments = tuple(column(value, written.get(value, "x")) for value in aggregate.values)
@@ -138,8 +129,8 @@ class Head(Terms):
                 if aggregate.function == argument.function
                 else f"{argument.preferred}_{aggregate.function}"
             )
-            made = unused(preferred, [*columns, *calls, WEIGHT])
-            calls[made] = Aggregate(made, type_, aggregate.function, arguments, distinct)
+            made = group.name(preferred)
+            calls[made,] = Aggregate(made, type_, aggregate.function, arguments, distinct)
             return col(made, type_)
 
         written = {variable: name for name, variable in self.variables.items()}

@@ -10,14 +10,15 @@ from dataclasses import replace
 from functools import partial
 
 from sqlglot import exp
+from typing_extensions import override
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
 from plans.expressions.functions.user import NAMED, UserAggregate
-from plans.frontends.aggregates import VALUE, pick, result_type
+from plans.frontends.aggregates import VALUE, GroupColumns, pick
 from plans.frontends.fields import struct
 from plans.frontends.frames import session_end
-from plans.frontends.rewrites import PICKED, AggregateCall, firsts, rewritten, where_of
+from plans.frontends.rewrites import PICKED, AggregateCall, firsts, rewritten
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
 from plans.frontends.sql.groups.groupings import Grouping
 from plans.frontends.sql.groups.ordered import OrderedCall, check_accuracy, ordered_call
@@ -27,10 +28,7 @@ from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
 from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
-from plans.payloads.sums import ONCE
-from plans.programs.frames import Order
-from plans.programs.stages import Aggregate
-from plans.queries.algebra import Group, Query, replaced, split, unused
+from plans.queries.algebra import Group, Query, replaced, split
 
 # The arguments that the call of an aggregate may have. Any other argument changes its meaning.
 _CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy", "own"}
@@ -53,7 +51,7 @@ def _keep_constants_apart(scope: Scope) -> None:
         relation.rename({expr: call("coalesce", expr) for expr in constants})
 
 
-class Groups:
+class Groups(GroupColumns):
     """The groups of a SELECT under construction: its rows, with a column per key and per argument of an aggregate.
 
     `aggregate_scope` is the scope of expressions over aggregates: subqueries in them are joined with the groups, not
@@ -61,11 +59,10 @@ class Groups:
     """
 
     def __init__(self, node: exp.Select, scope: Scope, grouping: Grouping) -> None:
+        super().__init__()
         self.scope, self.grouping = scope, grouping
         self.aggregate_scope = replace(scope, frame=Frame(scope.frame.names))
-        self.columns: dict[str, Expr] = {}
         self.keys: dict[Expr, str] = {}
-        self.calls: dict[tuple[object, ...], Aggregate] = {}
         self.picks: dict[
             AggregateCall, str
         ] = {}  # aggregates that pick one row of a group, with the alias of their source
@@ -101,15 +98,7 @@ class Groups:
         if expr.type == "null":
             raise PlanError("GROUP BY NULL is not possible", hint="leave it out")
         if expr not in self.keys:
-            self.keys[expr] = self._column(expr, preferred)
-
-    def _column(self, expr: Expr, preferred: str) -> str:
-        """Returns the name of a column of the rows, which is added if it is missing."""
-        if expr in self.columns.values():
-            return next(name for name, known in self.columns.items() if known == expr)
-        name = unused(preferred, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
-        self.columns[name] = expr
-        return name
+            self.keys[expr] = self.column(expr, preferred)
 
     def _session(self, node: exp.Expression) -> None:
         """Adds the start of a session as a grouping key."""
@@ -117,7 +106,7 @@ class Groups:
         if self.session not in (None, found):
             raise PlanError("GROUP BY has two sessions", hint="group by one of them")
         self.session = found
-        self._column(found.time, "at")
+        self.column(found.time, "at")
         self._key(found.key, "session_start")
 
     def _of_session(self, node: exp.Expression) -> Expr | None:
@@ -131,7 +120,7 @@ class Groups:
             raise PlanError(f"{word} uses another session than GROUP BY", hint=hint)
         if word in ("SESSION", "SESSION_START", "SESSION_WINDOW.START"):
             return self.session.key
-        end = session_end(rewritten(AggregateCall("max", (self.session.time,)), self._added), self.session.gap)
+        end = session_end(rewritten(AggregateCall("max", (self.session.time,)), self.added), self.session.gap)
         if word in ("SESSION_END", "SESSION_WINDOW.END"):
             return end
         if word != SESSION_WINDOW:
@@ -142,7 +131,7 @@ class Groups:
     def _add_absent_key(self, expr: Expr) -> None:
         """Records that another grouping of the query has this key: here it is NULL outside of aggregates, unless it is
         a key here, too. The rows have it as a column, so that they are equal for all groupings."""
-        self._column(expr, split(expr.value)[1] if expr.op == "col" else "key")
+        self.column(expr, split(expr.value)[1] if expr.op == "col" else "key")
         self.absent[expr] = cast(NULL, expr.type)
 
     def known(self) -> dict[Expr, Expr]:
@@ -259,7 +248,7 @@ class Groups:
             values = [cast(value, "bool") if value.type == "null" else value for value in values]
         where = tuple(self._argument(part) for part in conditions)
         called = AggregateCall(function, tuple(values), distinct, where)
-        return self._picked(called) if function in PICKED else rewritten(called, self._added)
+        return self._picked(called) if function in PICKED else rewritten(called, self.added)
 
     def _ordered(self, function: str, ordered: OrderedCall, conditions: list[exp.Expression]) -> Expr:
         """Returns the value of an aggregate of values in order."""
@@ -270,29 +259,15 @@ class Groups:
         where = tuple(self._argument(part) for part in conditions)
         called = AggregateCall(function, values, ordered.distinct, where, ordered.share, ordered.separator, by)
         if ordered.first is None and not ordered.nulls:
-            return rewritten(called, self._added)
-        return firsts(called, ordered.first, ordered.nulls, self._added)
+            return rewritten(called, self.added)
+        return firsts(called, ordered.first, ordered.nulls, self.added)
 
-    def _added(self, aggregate: AggregateCall) -> Expr:
-        """Returns the column of an aggregate, which is added if it is missing."""
-        function, distinct, values = aggregate.function, aggregate.distinct, list(aggregate.values)
-        certain = values and self.scope.frame.never_null(values[0], self.scope.reading.schema)
-        if function == "count" and not distinct and certain:
-            values = []  # COUNT(1), COUNT of a NOT NULL column
-        types = [result_type(function, value.type) for value in values]
-        type_ = types[0] if types else "int64"
-        condition = where_of(aggregate.where)
-        where = None if condition is None else self._column(condition, "p")
-        arguments = tuple(self._column(value, split(value.value)[1] if value.op == "col" else "x") for value in values)
-        distinct = distinct and function not in ONCE
-        order = tuple(Order(self._column(value, "o"), falling, last) for value, falling, last in aggregate.order)
-        assert not isinstance(aggregate.share, tuple), "an array of percentages is not supported"
-        which = (function, arguments, distinct, where, aggregate.share, aggregate.separator, order)
-        if which not in self.calls:
-            preferred = function if not arguments else f"{function}_{arguments[0]}"
-            name = unused(preferred, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
-            self.calls[which] = Aggregate(name, type_, *which)
-        return col(self.calls[which].name, type_)
+    @override
+    def added(self, called: AggregateCall) -> Expr:
+        certain = called.values and self.scope.frame.never_null(called.values[0], self.scope.reading.schema)
+        if called.function == "count" and not called.distinct and certain:
+            called = replace(called, values=())  # COUNT(1), COUNT of a NOT NULL column
+        return super().added(called)
 
     def _picked(self, aggregate: AggregateCall) -> Expr:
         """Returns the value of one row of a group: a column of a source that `relation` joins with the groups."""
@@ -357,7 +332,7 @@ class Groups:
 
     def _in_sessions(self, session: Session) -> Query:
         """Returns the rows with the starts of their sessions."""
-        start, time = self.keys[session.key], self._column(session.time, "at")
+        start, time = self.keys[session.key], self.column(session.time, "at")
         columns = tuple((name, expr) for name, expr in self.columns.items() if name != start)
         rows = self.scope.frame.query(self.scope.text.text, columns)
         return session.starts(rows, [key for key in self.keys.values() if key != start], time, start)

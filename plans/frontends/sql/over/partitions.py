@@ -101,7 +101,7 @@ class _Chosen(Groups):
     """Groups in which MAX_BY, MIN_BY and MODE are ordinary aggregates, as over frames."""
 
     def _picked(self, aggregate: AggregateCall) -> Expr:
-        return self._added(aggregate)
+        return self.added(aggregate)
 
 
 class Framed(_Rows):
