@@ -13,6 +13,7 @@ from plans.frontends.motif.find import Element, Shape, find
 from plans.schema import Schema
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.ingest.conventions import normal
+from spark_jobs.ingest.names import quoted
 from spark_jobs.operator import all_tables, maintain
 
 Frame = DataFrame
@@ -52,17 +53,17 @@ def table(query: str, given: Mapping[str, DataFrame], *, schema: Any = None, **o
 def nested(found: DataFrame, shape: Shape) -> DataFrame:
     """Returns rows whose plain columns are grouped into structs; other columns come last."""
     plain = {column for element in shape.elements for _, column in element.fields or (("", element.column),)}
-    others = [F.col(_quoted(name)) for name in found.columns if name not in plain]
+    others = [F.col(quoted(name)) for name in found.columns if name not in plain]
     return found.select(*(_column(element, shape).alias(element.name) for element in shape.elements), *others)
 
 
 def _column(element: Element, shape: Shape) -> Column:
     if not element.fields:
-        return F.col(_quoted(element.column))
-    whole = F.struct(*(F.col(_quoted(column)).alias(field) for field, column in element.fields))
+        return F.col(quoted(element.column))
+    whole = F.struct(*(F.col(quoted(column)).alias(field) for field, column in element.fields))
     if element.present is None:
         return whole
-    hop, direction = (F.col(_quoted(shape.plain(name))) for name in ("_hop", "_direction"))
+    hop, direction = (F.col(quoted(shape.plain(name))) for name in ("_hop", "_direction"))
     there = F.lit(False)
     for length, way in element.present:
         there = there | ((hop == length) & (direction == way))
@@ -77,7 +78,3 @@ def _rows(found: DataFrame, streaming: bool) -> DataFrame:
         return found
     copies = F.explode(F.sequence(F.lit(1), F.col(WEIGHT).cast("int")))
     return found.withColumn(WEIGHT, copies).drop(WEIGHT)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

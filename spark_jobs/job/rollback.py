@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from crown.durable.files import sync
 from crown.guards.arguments import number_of
-from crown.ingest.tables.columns import WEIGHT
+from crown.projects.changes import with_weights
 from plans.types import arrow_type
 from spark_jobs.cell.kept_plan import kept_plan
 from spark_jobs.errors import CheckpointError, SourceError
@@ -231,7 +231,7 @@ class _Stream:
 
         def step(at: int) -> Step:
             view = place_of(self._where, self._operator, None)
-            then = pa.concat_tables([_weighted(_rows(view, self._batch), 1), _weighted(_rows(view, at), -1)])
+            then = pa.concat_tables([with_weights(_rows(view, self._batch), 1), with_weights(_rows(view, at), -1)])
             net = net_of(then, place.keys, self._batch)
             return lambda: target.apply(self._name, self._batch, net, at)
 
@@ -263,10 +263,6 @@ def _rows(view: View, batch: int) -> pa.Table:
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in output])
     found = [rows for cell in range(view.meta["cells"]) for rows in cell_rows(at, cell, None)]
     return pa.concat_tables([schema.empty_table(), *(pa.table(rows).cast(schema) for rows in found)])
-
-
-def _weighted(rows: pa.Table, weight: int) -> pa.Table:
-    return rows.append_column(WEIGHT, pa.repeat(pa.scalar(weight, pa.int64()), rows.num_rows))
 
 
 def _delete(folder: Folder, names: re.Pattern[str], batch: int) -> None:
