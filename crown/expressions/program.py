@@ -19,7 +19,7 @@ import numpy as np
 from crown.expressions.kernels import decimals as D
 from crown.expressions.kernels import evaluate as E
 from crown.store.arrow_buffers import encoded
-from crown.store.codec import NULL, encode, uses_dictionary
+from crown.store.codec import NULL, encode, no_texts, uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.expressions.build import places
 from plans.expressions.coercion import INTEGERS
@@ -419,11 +419,7 @@ def _literal(expr: Expr) -> tuple[int, int]:
         return _pair(int(Fraction(expr.value) * 10 ** parts[1]))
     if uses_dictionary(expr.type):
         raise _NotNative("a text")
-    return int(encode(expr.evaluate({}, 1), expr.type, _no_codes)[0]), 0
-
-
-def _no_codes(values: Any, add: bool) -> np.ndarray:
-    raise AssertionError("a number is not a text")
+    return int(encode(expr.evaluate({}, 1), expr.type, no_texts)[0]), 0
 
 
 def is_native(expr: Expr) -> bool:

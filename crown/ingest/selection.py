@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from crown.ingest.kernels import scan
 from crown.ingest.tables.given import Columns, Test
 from crown.store.arrow_buffers import words
-from crown.store.codec import Intern, decode, encode, uses_dictionary
+from crown.store.codec import Intern, decode, encode, no_texts, uses_dictionary
 from plans.expressions.build import conjoin
 from plans.expressions.expr import Expr
 from plans.programs.reads import Parts
@@ -89,7 +89,7 @@ class Selection:
         column = self._columns[name]
         if name not in self._floats:
             return columns[column]
-        return decode(columns.codes(column, intern), "float64", _no_text)
+        return decode(columns.codes(column, intern), "float64", no_texts)
 
 
 def _test(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> Test | None:
@@ -145,16 +145,8 @@ def _is_word(type_: str) -> bool:
 
 
 def _word(literal: Expr) -> int:
-    return int(encode(literal.evaluate({}, 1), literal.type, _no_codes)[0])
-
-
-def _no_codes(values: pa.Array, add: bool) -> np.ndarray:
-    raise AssertionError("a whole number is not a text")
+    return int(encode(literal.evaluate({}, 1), literal.type, no_texts)[0])
 
 
 def _text(parts: Parts) -> list[str]:
     return sorted(map(str, parts))
-
-
-def _no_text(codes: np.ndarray, target: pa.DataType) -> pa.Array:
-    raise AssertionError("a double is not a text")

@@ -125,6 +125,11 @@ def _as_texts(array: pa.Array) -> Texts:
     return texts(array.cast(pa.large_binary()), np.int64)
 
 
+def no_texts(*given: object) -> Any:
+    """Stands for a dictionary where values of a type have no texts."""
+    raise AssertionError("values of this type are no texts")
+
+
 def decode(codes: np.ndarray, kind: str, extern: Extern, nullable: bool = True) -> pa.Array:
     """Returns the Arrow array of ``arrow_type(kind)`` for codes (int64[n], contiguous). ``nullable``: some may be NULL.
 
