@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from crown.errors import CrownError
 from crown.ml.normal import Exact, solve
@@ -16,17 +16,6 @@ from plans.errors import levels_to_caller
 
 class RankDeficientWarning(UserWarning):
     """The features are linearly dependent, so several models fit equally well; the one of least norm was taken."""
-
-
-class ExactSums(Protocol):
-    """A source of exact sums of products of columns over the rows of a query."""
-
-    @property
-    def rows(self) -> int:
-        """Returns the number of rows without NULL in any of the columns."""
-
-    def sum(self, *names: str) -> Exact:
-        """Returns the sum over the rows of the product of these columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,23 +64,24 @@ class Coefficients(Mapping[str, float]):
         return f"Coefficients({{{terms}}}, intercept={self.intercept!r})"
 
 
-def fit(sums: ExactSums, features: Sequence[str], target: str, ridge: float | Fraction = 0) -> Coefficients:
+def fit(total: Callable[..., Exact], features: Sequence[str], target: str, ridge: float | Fraction = 0) -> Coefficients:
     """Returns the coefficients b and intercept a that minimize Σ (y − a − b·x)² + ridge · |b|².
 
+    ``total``: returns the exact sum over the rows of the product of the columns of these names; of none, their number.
     The intercept, which is not penalized, is eliminated first and exactly. With n rows, Gram matrix Q and sums s, the
     system is (n Q − s s') b = n h − s t, which is far better conditioned than Q. Raises CrownError if there is no row,
     or if ridge is negative or not a number. Issues a RankDeficientWarning if the features are dependent. Cost: no pass
     over data; see `crown.ml.normal.solve`.
     """
     penalty = _penalty(ridge)
-    n = sums.rows
+    n = int(total())
     if n < 1:
         raise CrownError("there is nothing to fit: no row of the query has a value in every feature and the target")
-    single = {name: sums.sum(name) for name in (*features, target)}
-    gram = [[n * sums.sum(a, b) - single[a] * single[b] for b in features] for a in features]
+    single = {name: total(name) for name in (*features, target)}
+    gram = [[n * total(a, b) - single[a] * single[b] for b in features] for a in features]
     for i in range(len(features)):
         gram[i][i] += n * penalty
-    right = [n * sums.sum(a, target) - single[a] * single[target] for a in features]
+    right = [n * total(a, target) - single[a] * single[target] for a in features]
     solution, rank = solve(gram, right)
     if rank < len(features):
         warnings.warn(

@@ -136,7 +136,7 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
         no row yet. Issues a RankDeficientWarning if features are linearly dependent, and then takes the solution with
         the least |b|². Cost: O(features³), independent of the number of rows.
         """
-        return fit(self._sums, self.features, self.target, ridge)
+        return fit(self._sums.sum, self.features, self.target, ridge)
 
     @property
     def intercept(self) -> float:

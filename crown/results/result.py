@@ -7,11 +7,10 @@ If the mapping to the outputs is one-to-one, the enumerated rows are the result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from typing_extensions import override
 
 from crown.engine.buffers import Buffers
 from crown.engine.delivery import CHANGED
@@ -29,35 +28,6 @@ from crown.store.zset import Zset
 from plans.queries.variables import injective
 
 _MOST = 4 * 10**18  # the limit of the kernel that counts
-
-
-class Results(Protocol):
-    """The operations that a join core needs from its result."""
-
-    def tuples(self) -> Iterator[Zset]:
-        """Yields the result as output tuples, each with weight 1, in blocks that are valid until the next step."""
-        ...
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the result as record batches. O(1) per row; memory of one block."""
-        ...
-
-    def count(self) -> int:
-        """Returns the number of result rows, each as often as it occurs."""
-        ...
-
-    def contains(self, values: Mapping[str, Any]) -> bool:
-        """Returns True iff an output row, given by output names, is in the result."""
-        ...
-
-    def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """Returns how often an output row, given by output names, is in the result. Raises ChangeError as ``row_of``
-        does."""
-        ...
-
-    def copies_of(self, arrays: Sequence[pa.Array]) -> int:
-        """Returns how often an output row, given as one-row columns, is in the result."""
-        ...
 
 
 def counted(rows: int) -> int:
@@ -121,20 +91,20 @@ def buffers_of(state: State) -> Buffers:
     return Buffers(state.compiled.columns(len(state.plan.free)))
 
 
-class EnumeratedResults(Results):
+class Results:
     """A result that consists of the enumerated rows."""
 
     def __init__(self, state: State, head: OutputHead) -> None:
         self._state = state
         self._head = head
 
-    @override
     def tuples(self) -> Iterator[Zset]:
+        """Yields the result as output tuples, each with weight 1, in blocks that are valid until the next step."""
         for block in enumerated(self._state):
             yield self._head.codes(block)
 
-    @override
     def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yields the result as record batches. O(1) per row; memory of one block."""
         buffers = buffers_of(self._state)
         for block in enumerated(self._state, buffers):
             columns, weights = self._head.columns(buffers.detach(block))
@@ -151,12 +121,13 @@ class EnumeratedResults(Results):
         words = (state.arena, state.halves, state.plan_array, state.compiled.new_scratch())
         return counted(int(kernels.count_results(*words, state.compiled.ring, sums, free)))
 
-    @override
     def contains(self, values: Mapping[str, Any]) -> bool:
+        """Returns True iff an output row, given by output names, is in the result."""
         return self.multiplicity(values) > 0
 
-    @override
     def multiplicity(self, values: Mapping[str, Any]) -> int:
+        """Returns how often an output row, given by output names, is in the result. Raises ChangeError as ``row_of``
+        does."""
         return self.copies_of(row_of(self._state.plan.output, values))
 
     def copies_of(self, arrays: Sequence[pa.Array]) -> int:
@@ -194,7 +165,7 @@ class EnumeratedResults(Results):
         return int(out[0])
 
 
-class BagResults(EnumeratedResults):
+class BagResults(Results):
     """A result that consists of the enumerated rows with their multiplicities."""
 
     def tuples(self) -> Iterator[Zset]:
@@ -219,4 +190,4 @@ class BagResults(EnumeratedResults):
 def results_of(state: State, head: OutputHead) -> Results:
     """Returns the result object that the plan of a state needs."""
     plan = state.plan
-    return (EnumeratedResults if plan.payload is None and not plan.support else BagResults)(state, head)
+    return (Results if plan.payload is None and not plan.support else BagResults)(state, head)
