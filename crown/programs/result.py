@@ -74,7 +74,7 @@ class WindowReader:
         handles = self._handles(row := self._row(partition, self._keys))
         if row is None or not handles[0]:
             return np.empty((len(self._columns), 0), np.int64)
-        size = int(self._over.sizes(handles)[0])
+        size = int(self._over.trees.sizes(handles)[0])
         low, high = (np.array([min(at, size)], np.int64) for at in (offset, offset + limit))
         return self._read(handles, low, high)
 
@@ -91,7 +91,7 @@ class WindowReader:
         handles = self._handles(row)
         if row is None or not handles[0]:
             return np.empty((len(self._columns), 0), np.int64)
-        low, high = (self._over.bounds(handles, row, len(order_names), mode) for mode in (FIRST, BEHIND))
+        low, high = (self._over.trees.located(handles, row, len(order_names), mode)[0] for mode in (FIRST, BEHIND))
         if high[0] - low[0] > 1:
             further = names[len(order_names) :]
             hint = "read them with page()"
@@ -121,7 +121,7 @@ class WindowReader:
         return row
 
     def _handles(self, row: np.ndarray | None) -> np.ndarray:
-        return np.zeros(1, np.int64) if row is None else self._over.find(row)
+        return np.zeros(1, np.int64) if row is None else self._over.trees.find(row)
 
 
 class StageReader:

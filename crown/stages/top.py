@@ -39,7 +39,7 @@ class Top(InOrder, Stage):
         self.columns = self._stored_columns[: self._width - stage.hidden]
         place = {column.name: i for i, column in enumerate(self._stored_columns)}
         keyed = [place[name] for name in stage.keys]
-        self._trees = Partitions(
+        self.trees = Partitions(
             part,
             int(table_at(0)),
             [column.type for column in self._stored_columns],
@@ -57,12 +57,12 @@ class Top(InOrder, Stage):
 
         Raises MemoryBudgetError, and ChangeError for a delete of an absent row.
         """
-        net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
+        net = self.trees.together(self._reader.zset(nets[0]).net(), self.trees.count)
         return self._part.run_atomically(net, self._changed, self._changed)
 
     def _changed(self, net: Zset, done: np.ndarray) -> Zset:
         """Adds rows. Returns the changes of the windows."""
-        n, part, trees = len(net), self._part, self._trees
+        n, part, trees = len(net), self._part, self.trees
         keys, changes = np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
         # A change moves at most that many copies, and that many different rows, across each of its window's two bounds.
         copies, different = np.minimum(np.abs(changes), self.stage.limit), len(trees) + n
@@ -89,14 +89,14 @@ class Top(InOrder, Stage):
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows in order, group by group. O(1) per row, and O(log n) per group."""
-        for handles in self._trees.blocks():
-            for rows in self._trees.rows(handles, self.stage.offset, self._end):
+        for handles in self.trees.blocks():
+            for rows in self.trees.rows(handles, self.stage.offset, self._end):
                 yield self._visible(rows)
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row. O(log n), or O(result) if the order has hidden columns."""
         if self.stage.hidden:
             return super().multiplicity(row)
-        trees, key = self._trees, row.reshape(-1, 1)
+        trees, key = self.trees, row.reshape(-1, 1)
         (rank,), (copies,) = trees.located(trees.find(key), key, len(trees.spec) // 4, EXACT)
         return max(0, min(int(rank + copies), self._end) - max(int(rank), self.stage.offset))

@@ -145,6 +145,10 @@ class Trees:
         kernels.copy_rows(self.part.arena, handles, self.k, shape, firsts, ends, starts, last, rows, heads)
         return rows, heads
 
+    def sums_before(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns the sums of the rows before positions of trees, int64[n, words]. O(log n) each."""
+        return self.copied(handles, positions, positions, self.shape)[1]
+
     def row(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Returns the rows at some positions of trees, codes, int64[width, n]. O(log n) each."""
         return self.copied(handles, positions, positions + 1, self.unsummed)[0]
@@ -373,17 +377,17 @@ class InOrder:
     """The common methods of stages with ordered rows, in one part with one tree per partition."""
 
     _part: Part
-    _trees: Partitions
+    trees: Partitions
 
     def mark_values(self) -> None:
         """Marks every value in the dictionary that the rows reference. O(rows)."""
-        self._trees.mark_all()
+        self.trees.mark_all()
 
     def check_invariants(self) -> None:
         """Raises AssertionError if an invariant of the trees does not hold."""
-        self._trees.check_all()
+        self.trees.check_all()
 
     def stats(self) -> dict[str, Any]:
         """Returns the number of partitions, of distinct rows, and of tree entries that changes have read."""
         steps = int(self._part.arena[H_STEPS])
-        return {"groups": self._trees.count, "rows": len(self._trees), "steps": steps}
+        return {"groups": self.trees.count, "rows": len(self.trees), "steps": steps}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +22,8 @@ from crown.stages.over.flips import Flips
 from crown.stages.over.frames import plus_offset
 from crown.stages.over.picks import Picks
 from crown.stages.over.stretches import Affected
+from crown.stages.over.sums import Sums
+from crown.stages.trees import Partitions
 from plans.programs import frames
 from plans.programs.frames import Frame, WindowFunction
 from plans.programs.stages import OverStage
@@ -34,41 +35,21 @@ _ALL_ROWS = 1 << 40  # more rows than a partition has
 _NEAR = 3  # if at least this fraction (1 / 3) of a partition must be read, all of it is read
 
 
-class Tree(Protocol):
-    """The searches in partitions that ``Reach`` needs."""
-
-    def places(self, keys: np.ndarray) -> np.ndarray:
-        """Returns the places of rows (codes, int64[width, n]), see ``partitions.place``."""
-
-    def bounds(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> np.ndarray:
-        """Returns the positions that rows would have in partitions, by the first ``columns`` columns of the order; 0
-        for handle 0."""
-
-    def rows(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Returns the rows at positions ``firsts`` to ``ends`` of partitions, int64[width, n]."""
-
-    def sizes(self, handles: np.ndarray) -> np.ndarray:
-        """Returns the number of rows of partitions; 0 for handle 0."""
-
-    def counted(self, handles: np.ndarray, positions: np.ndarray, where: str) -> np.ndarray:
-        """Returns the number of rows before positions that pass a filter."""
-
-    def numbered(self, handles: np.ndarray, where: str, numbers: np.ndarray) -> np.ndarray:
-        """Returns the positions of rows from their numbers among the rows that pass a filter."""
-
-
 class Reach:
     """Finds the rows that changes affect, and the rows that values depend on, for all functions of a stage over its
     feed's ``columns``. ``picks``: the functions that pick a row relative to their own. ``flips``: how far changes
     affect MIN and MAX."""
 
-    def __init__(self, stage: OverStage, columns: Sequence[Column], tree: Tree, picks: Picks, flips: Flips) -> None:
+    def __init__(
+        self, stage: OverStage, columns: Sequence[Column], sums: Sums, trees: Partitions, picks: Picks, flips: Flips
+    ) -> None:
         framed = [call for call in stage.functions if not call.from_row]
         distinct = (replace(call, name="", type="") if flips.has_extents(call) else call.seen for call in framed)
         self._functions = tuple(dict.fromkeys(distinct))
         self._flips = flips
         self._picks = picks
-        self._tree = tree
+        self._sums = sums
+        self._trees = trees
         place = {column.name: i for i, column in enumerate(columns)}
         self._place = place
         self._ordered = len(stage.order)  # columns that make peers
@@ -97,7 +78,7 @@ class Reach:
 
     def affected(self, keys: np.ndarray, changes: np.ndarray) -> Affected:
         """Returns the rows whose values changes of rows (codes, int64[width, n]) can change. O(log n) each."""
-        places = self._tree.places(keys)
+        places = self._trees.places(keys)
         handles, ranks = places[kernels.HANDLE], places[kernels.RANK]
         order = np.lexsort((ranks, handles))
         if self._picks:
@@ -143,7 +124,7 @@ class Reach:
         end = np.full_like(extents.ends, 0 if side else _ALL_ROWS)
         bounded = (~extents.unbounded).nonzero()[0]
         handles, at = change.handles[extents.changes[bounded]], extents.ends[bounded] - side
-        rows = self._tree.rows(handles, at, at + 1)
+        rows = self._trees.row(handles, at)
         end[bounded] = self._edge(_Change(rows, handles, at, at + 1, at, at), 0, side, frame.unit)
         far[extents.changes] = (np.minimum if side else np.maximum)(end, far[extents.changes])
         return (far, near) if side else (near, far)
@@ -187,14 +168,15 @@ class Reach:
             low, high = (self._edge(change, bound, side, frame.unit) for side in (0, 1))
         passing = ((change.handles != 0) & (change.keys[self._place[where]] == 1)).nonzero()[0]
         handles, sizes = change.handles[passing], change.sizes[passing]
-        before = self._tree.counted(handles, change.ends[passing] if last else change.ranks[passing], where)
+        word = self._sums.counts[where]
+        before = self._trees.sums_before(handles, change.ends[passing] if last else change.ranks[passing])[:, word]
         if near is None:  # it counts from an end of the partition: only the rows nearest to it matter
-            nearer = self._tree.counted(handles, sizes, where) - before if last else before
+            nearer = self._trees.sums_before(handles, sizes)[:, word] - before if last else before
             counted = passing[nearer < count]
             low[counted], high[counted] = reached[0][counted], reached[1][counted]
             return low, high
         number = before + count - 1 if last else before - count  # of the row from which on others are nearer
-        found = self._tree.numbered(handles, where, np.maximum(number, 0))
+        found = self._trees.numbered(handles, word, np.maximum(number, 0))
         if last:
             high[passing] = np.maximum(high[passing], np.where(found < sizes, found, _ALL_ROWS))
         else:
@@ -222,7 +204,7 @@ class Reach:
         firsts = np.zeros_like(sizes) if self._from_first else np.maximum(lows - self._rows_before, 0)
         ends = sizes.copy() if self._to_last else np.minimum(highs + self._rows_after, sizes)
         if self._offsets or self._groups:
-            first_rows, last_rows = self._tree.rows(handles, lows, lows + 1), self._tree.rows(handles, highs - 1, highs)
+            first_rows, last_rows = self._trees.row(handles, lows), self._trees.row(handles, highs - 1)
         for unit, offset in self._offsets:
             firsts = np.minimum(firsts, self._bound(handles, first_rows, offset, unit, 0))
             ends = np.maximum(ends, self._bound(handles, last_rows, offset, unit, 1))
@@ -233,7 +215,7 @@ class Reach:
             near = _NEAR * (ends - firsts) >= sizes
             firsts, ends = np.where(near, 0, firsts), np.where(near, sizes, ends)
         if self._counts_peers:  # the first row that is read must be the first of its peers
-            firsts = self._groups_away(self._tree.rows(handles, firsts, firsts + 1), handles, 0, 0)
+            firsts = self._groups_away(self._trees.row(handles, firsts), handles, 0, 0)
         return firsts, ends
 
     # Values
@@ -258,21 +240,21 @@ class Reach:
                 codes = _widened(keys[self._order_column], codes, offset, direction)
             keys = keys.copy()
             keys[self._order_column] = codes
-        return self._tree.bounds(handles, keys, self._ordered, BEHIND if side else FIRST)
+        return self._trees.located(handles, keys, self._ordered, BEHIND if side else FIRST)[0]
 
     def _groups_away(self, keys: np.ndarray, handles: np.ndarray, count: int, side: int) -> np.ndarray:
         """Returns the position ``count`` groups of peers before the first peer (``side`` 0), or after the last one
         (``side`` 1)."""
         mode = BEHIND if side else FIRST
-        found = self._tree.bounds(handles, keys, self._ordered, mode)
-        sizes = self._tree.sizes(handles)
+        found = self._trees.located(handles, keys, self._ordered, mode)[0]
+        sizes = self._trees.sizes(handles)
         for _ in range(count):
             unfinished = (found < sizes if side else found > 0).nonzero()[0]
             if not len(unfinished):
                 break
             at = found[unfinished] if side else found[unfinished] - 1
-            rows = self._tree.rows(handles[unfinished], at, at + 1)
-            found[unfinished] = self._tree.bounds(handles[unfinished], rows, self._ordered, mode)
+            rows = self._trees.row(handles[unfinished], at)
+            found[unfinished] = self._trees.located(handles[unfinished], rows, self._ordered, mode)[0]
         return found
 
 

@@ -78,13 +78,13 @@ class Over(InOrder, Stage):
             [call for _, call in self._framed], self._all, stage.order, self._sums, part.dictionary, stored_of
         )  # fmt: skip
         keyed = [place[name] for name in stage.keys]
-        self._trees = Partitions(
+        self.trees = Partitions(
             part, int(table_at(0)), [column.type for column in self._all], keyed,
             order_words(self._all, stage.order, keyed), self._sums.shape, self._sums.session,
         )  # fmt: skip
-        self._picks = Picks([(i, call) for i, call in functions if call.from_row], place, self._sums, self._trees)
-        self._reach = Reach(stage, self._all, self, self._picks, Flips(self._sums, self._trees))
-        self._running = Running(stage.functions, len(stage.order), self._sums, self._trees)
+        self._picks = Picks([(i, call) for i, call in functions if call.from_row], place, self._sums, self.trees)
+        self._reach = Reach(stage, self._all, self._sums, self.trees, self._picks, Flips(self._sums, self.trees))
+        self._running = Running(stage.functions, len(stage.order), self._sums, self.trees)
         unfolds = all(call.running for call in stage.functions) and self._running.fits_words
         self._unfolding = Unfolding(self._running, self._visible) if unfolds else None
         part.open(1 + len(self._ordered_values))
@@ -123,7 +123,7 @@ class Over(InOrder, Stage):
         return self._part.run_atomically(self._net(nets), work, self._change)
 
     def _net(self, nets: Sequence[Zset]) -> Zset:
-        return self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
+        return self.trees.together(self._reader.zset(nets[0]).net(), self.trees.count)
 
     def _unfolded(self, net: Zset, done: np.ndarray) -> Zset:
         """Applies changes of rows. Returns the changes of the values of all rows, for running functions."""
@@ -161,16 +161,16 @@ class Over(InOrder, Stage):
         old = self._rows_with_values(*affected.old)
         self._change(net, done)
         changes, lows, highs = affected.new
-        after = zip((self._trees.find(keys[:, changes]), lows, highs), self._created(affected, keys), strict=True)
+        after = zip((self.trees.find(keys[:, changes]), lows, highs), self._created(affected, keys), strict=True)
         new = self._rows_with_values(*(np.concatenate(parts) for parts in after))
         weights = np.repeat(np.array([-1, 1], np.int64), [old.shape[1], new.shape[1]])
         return Zset.of_columns(np.concatenate([old, new], axis=1), weights).net()
 
     def _created(self, affected: Affected, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the partitions that changes have created: handles, and the start and end positions of their rows."""
-        created = np.unique(self._trees.find(keys[:, : affected.creating]))
+        created = np.unique(self.trees.find(keys[:, : affected.creating]))
         created = created[created != 0]
-        return created, np.zeros_like(created), self.sizes(created)
+        return created, np.zeros_like(created), self.trees.sizes(created)
 
     def _change(self, net: Zset, done: np.ndarray, sums: np.ndarray | None = None) -> None:
         """Applies changes of rows to the trees of rows and of values: to all of them, or to none."""
@@ -197,7 +197,7 @@ class Over(InOrder, Stage):
         self._part.run_atomically(first.values_of(net), work, first.change)
 
     def _add(self, net: Zset, done: np.ndarray, sums: np.ndarray | None = None) -> None:
-        self._trees.change(
+        self.trees.change(
             net, lambda keys, weights: self._sums.addends(keys, weights)[0] if sums is None else sums, done,
             "below a window function",
         )  # fmt: skip
@@ -206,14 +206,6 @@ class Over(InOrder, Stage):
     def feed(self) -> Sequence[Column]:
         """Returns the columns of the stored rows."""
         return self._all
-
-    def places(self, keys: np.ndarray) -> np.ndarray:
-        """Returns the places of rows (see ``partitions.place``). O(log n) each."""
-        return self._trees.places(keys)
-
-    def bounds(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> np.ndarray:
-        """Returns the positions that rows would have in partitions. O(log n) each."""
-        return self._trees.located(handles, keys, columns, mode)[0]
 
     # Values
     # ------------------------------------------------------------------------------------------------------------------
@@ -233,7 +225,7 @@ class Over(InOrder, Stage):
 
     def _write_framed(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray, out: np.ndarray) -> None:
         """Writes the output columns of rows, and the functions that read frames."""
-        sizes = self.sizes(handles)
+        sizes = self.trees.sizes(handles)
         firsts, ends = self._reach.required(handles, sizes, lows, highs)
         rows = self._stretches(handles, sizes, lows, highs, firsts, ends)
         far = self._sums.far if self._sums.shape[1] else None
@@ -243,10 +235,6 @@ class Over(InOrder, Stage):
         for (column, _), codes in zip(self._framed, self._frames.values(rows), strict=True):
             out[column] = codes
 
-    def find(self, keys: np.ndarray) -> np.ndarray:
-        """Returns the handles of the partitions of rows; 0 if there is none. O(1) each."""
-        return self._trees.find(keys)
-
     def page(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
         """Returns the stage's rows at positions of partitions: codes, int64[columns, n]. O(log n) for each, plus the
         cost of the values of functions that are not running.
@@ -254,26 +242,6 @@ class Over(InOrder, Stage):
         if all(call.running for call in self.stage.functions):
             return self._running.rows(handles, lows, highs)[self._visible_indexes]
         return self._rows_with_values(handles, lows, highs)
-
-    def rows(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Returns the rows at positions ``firsts`` to ``ends`` of partitions. O(log n + rows) each."""
-        return self._trees.copied(handles, firsts, ends, self._trees.unsummed)[0]
-
-    def sizes(self, handles: np.ndarray) -> np.ndarray:
-        """Returns the number of rows of partitions. O(1) each."""
-        return self._trees.sizes(handles)
-
-    def counted(self, handles: np.ndarray, positions: np.ndarray, where: str) -> np.ndarray:
-        """Returns the number of rows before positions that pass a filter. O(log n) each."""
-        return self._sums_before(handles, positions)[:, self._sums.counts[where]]
-
-    def numbered(self, handles: np.ndarray, where: str, numbers: np.ndarray) -> np.ndarray:
-        """Returns the positions of rows from their numbers among the rows that pass a filter. O(log n) each."""
-        return self._trees.numbered(handles, self._sums.counts[where], numbers)
-
-    def _sums_before(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Returns the sums of the rows before positions of partitions, int64[n, words]. O(log n) each."""
-        return self._trees.copied(handles, positions, positions, self._sums.shape)[1]
 
     def _stretches(
         self,
@@ -287,15 +255,15 @@ class Over(InOrder, Stage):
         """Returns the rows at positions ``firsts`` to ``ends`` of partitions, extended to all copies of the first and
         the last row. The values of the rows at ``lows`` to ``highs`` are requested.
         """
-        arena, k, shape = self._part.arena, self._trees.k, self._sums.shape
+        arena, k, shape = self._part.arena, self.trees.k, self._sums.shape
         firsts, ends = firsts.copy(), ends.copy()
-        if self._trees.copies > len(self._trees):
-            kernels.align(arena, handles, k, self._trees.unsummed, firsts, 0, self._trees.path)
-            kernels.align(arena, handles, k, self._trees.unsummed, ends, 1, self._trees.path)
-        columns, heads = self._trees.copied(handles, firsts, ends, shape)
+        if self.trees.copies > len(self.trees):
+            kernels.align(arena, handles, k, self.trees.unsummed, firsts, 0, self.trees.path)
+            kernels.align(arena, handles, k, self.trees.unsummed, ends, 1, self.trees.path)
+        columns, heads = self.trees.copied(handles, firsts, ends, shape)
         tails = np.zeros_like(heads)
         if self._sums.tails:
-            tails, before = self._sums_before(handles, sizes), self._sums_before(handles, ends)
+            tails, before = self.trees.sums_before(handles, sizes), self.trees.sums_before(handles, ends)
             difference = np.zeros_like(tails)
             rows = np.concatenate([before, tails])
             kernels.add_range_sums(
@@ -303,17 +271,17 @@ class Over(InOrder, Stage):
             )
             tails = difference
             for word in self._sums.extrema.values():
-                tails[:, word] = self._trees.maximum_from(handles, ends, word)
+                tails[:, word] = self.trees.maximum_from(handles, ends, word)
         lengths = ends - firsts
         starts = np.cumsum(lengths) - lengths
         position = np.arange(int(lengths.sum())) - np.repeat(starts - firsts, lengths)
         inside = (position >= np.repeat(lows, lengths)) & (position < np.repeat(highs, lengths))
 
         def at(stretches: np.ndarray, positions: np.ndarray) -> np.ndarray:
-            return self.rows(handles[stretches], positions, positions + 1)
+            return self.trees.row(handles[stretches], positions)
 
         def numbered(stretches: np.ndarray, word: int, numbers: np.ndarray) -> np.ndarray:
-            return self._trees.numbered(handles[stretches], word, numbers)
+            return self.trees.numbered(handles[stretches], word, numbers)
 
         return Stretches(columns, starts, lengths, firsts, sizes, inside.nonzero()[0], heads, tails, at, numbered)
 
@@ -332,7 +300,8 @@ class Over(InOrder, Stage):
         """
         super().check_invariants()
         partitions = [
-            self.rows(handles, np.zeros_like(handles), self.sizes(handles)) for handles in self._trees.blocks()
+            self.trees.copied(handles, np.zeros_like(handles), self.trees.sizes(handles), self.trees.unsummed)[0]
+            for handles in self.trees.blocks()
         ]
         for values in self._ordered_values:
             values.trees.check_all()
@@ -346,8 +315,8 @@ class Over(InOrder, Stage):
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows in order, partition by partition. Copies with different values are separate rows."""
-        for handles in self._trees.blocks():
-            sizes = self.sizes(handles)
+        for handles in self.trees.blocks():
+            sizes = self.trees.sizes(handles)
             batch = np.cumsum(sizes) // _SCANNED
             for number in np.unique(batch):
                 selected = batch == number
@@ -368,6 +337,6 @@ class Over(InOrder, Stage):
         """
         if self.stage.hidden:
             return super().multiplicity(row)
-        places = self.places(row[: self._width].reshape(-1, 1))
+        places = self.trees.places(row[: self._width].reshape(-1, 1))
         found = self._rows_with_values(places[kernels.HANDLE], places[kernels.LOW], places[kernels.HIGH])
         return int((found == row[:, None]).all(axis=0).sum())
