@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from crown.analysis.prometheus import of_stats
 from crown.errors import ChangeError, CrownError, DataWarning
+from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import all_deleted, all_inserted
+from crown.ingest.quarantine import write as write_quarantine
+from crown.programs.cells.engine import Engine
+from crown.programs.database_engine import DatabaseEngine
 from crown.programs.watermark_batch import advance
 from crown.results.subscribers import Audience, Deltas, Subscribed
 from plans.errors import levels_to_caller
-from plans.program import Program
 from plans.schema import Table
 from plans.time.windows import NAME, reads_clock
 
@@ -23,10 +28,18 @@ from plans.time.windows import NAME, reads_clock
 class Changeable(Subscribed[Deltas]):
     """A view or database. A batch changes it, and returns the deltas."""
 
-    def __init__(self, quiet: bool) -> None:
+    _engine: Engine | DatabaseEngine
+
+    def __init__(
+        self, engine: Engine | DatabaseEngine, quarantine_dir: Path | None = None, batches: int = 0, quiet: bool = True
+    ) -> None:
+        self._engine = engine
         self._audience = Audience()
         self._closed = False
+        self._quarantine_dir = quarantine_dir
+        self._quarantined = 0
         self._quiet = quiet  # about deletes of absent rows: the warning was issued, or the user has chosen on_missing
+        engine.batches = batches
 
     def _warn_of_absent(self, relations: Sequence[str]) -> None:
         """Warns once that rows to delete were absent from these relations."""
@@ -40,9 +53,10 @@ class Changeable(Subscribed[Deltas]):
             )
             self._quiet = True
 
-    @abstractmethod
-    def _maintained(self) -> Program:
-        """Returns the maintained program, with the tables that it reads."""
+    def _set_aside(self, prepared: PreparedBatch) -> None:
+        """Quarantines the bad rows of a batch."""
+        if self._quarantine_dir is not None and (bad := prepared.bad):
+            self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
 
     @abstractmethod
     def apply(self, changes: Mapping[str, Any]) -> Deltas:
@@ -107,7 +121,7 @@ class Changeable(Subscribed[Deltas]):
         >>> recent.advance("r", 110).to_pylist()
         [{'a': 7, '_weight': -1}]
         """
-        return self.apply(advance(self._maintained(), relation, to))
+        return self.apply(advance(self._engine.plan, relation, to))
 
     def tick(self, now: datetime | None = None) -> Deltas:
         """Advances the clock of a query that reads it (``NOW()``, ``CURRENT_DATE``) and returns the deltas.
@@ -126,13 +140,31 @@ class Changeable(Subscribed[Deltas]):
         >>> recent.tick(datetime(2026, 1, 1, 13, tzinfo=UTC)).to_pylist()
         [{'a': 7, '_weight': -1}]
         """
-        if not reads_clock(self._maintained().tables):
+        if not reads_clock(self._engine.plan.tables):
             raise ChangeError("no query here reads the clock: none has NOW() or CURRENT_DATE")
         return self.apply({} if now is None else {NAME: now})
 
-    @abstractmethod
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the program and the state to one file, which is replaced atomically. O(state)."""
+        self._engine.save(path, self._kept())
+
+    def _kept(self) -> dict[str, Any]:
+        """Returns the data that is saved with the state. ``views.extra_of`` reads it."""
+        quarantine = None if self._quarantine_dir is None else str(self._quarantine_dir)
+        return {"batches": self._engine.batches, "quarantine": quarantine}
+
+    def compact(self) -> int:
+        """Frees dictionary entries of values that no row has any more. Returns their number. It runs automatically when
+        necessary."""
+        return self._engine.compact()
+
+    def check_invariants(self) -> None:
+        """Recomputes and compares every internal view. Slow, for tests. Raises AssertionError."""
+        self._engine.check_invariants()
+
     def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters."""
+        """Returns sizes and counters of tables and stages, batches applied, and rows quarantined by this object."""
+        return {**self._engine.stats(), "batches": self._engine.batches, "quarantined": self._quarantined}
 
     def metrics(self, name: str = "crown") -> str:
         """Returns the metrics of ``stats`` in Prometheus' text format, to be served under ``/metrics``.
@@ -164,7 +196,7 @@ class Changeable(Subscribed[Deltas]):
         error."""
         if not isinstance(name, str):
             raise ChangeError(f"the name of a relation is a text, not {name!r:.100}")
-        return next((table for table in self._maintained().tables if table.name.lower() == name.lower()), None)
+        return next((table for table in self._engine.plan.tables if table.name.lower() == name.lower()), None)
 
     def _apply_all(self, table: Table | None, relation: str, rows: Any, sign: Callable[[Table, Any], Any]) -> Deltas:
         """Applies rows with a sign. Rows of an unknown relation are passed to ``apply`` unchanged."""

@@ -18,7 +18,6 @@ from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.clock import with_time
-from crown.ingest.quarantine import write as write_quarantine
 from crown.ingest.tables.frames import schemas
 from crown.options import Resources
 from crown.programs import snapshot
@@ -57,6 +56,8 @@ class Database(
     {'shop': 'a', 'total': 7}
     """
 
+    _engine: DatabaseEngine
+
     def __init__(
         self,
         engine: DatabaseEngine,
@@ -65,15 +66,8 @@ class Database(
         batches: int = 0,
         quiet: bool = True,
     ) -> None:
-        super().__init__(quiet)
-        self._engine = engine
+        super().__init__(engine, quarantine_dir, batches, quiet)
         self._memory_budget = memory_budget
-        self._quarantine_dir = quarantine_dir
-        self._quarantined = 0
-        engine.batches = batches
-
-    def _maintained(self) -> Program:
-        return self._engine.plan
 
     def _followed(self) -> tuple[Audience, Pick[dict[str, pa.Table]], str | None]:
         return self._audience, lambda deltas: deltas if any(delta.num_rows for delta in deltas.values()) else None, None
@@ -302,38 +296,14 @@ class Database(
     def _before_commit(self, prepared: PreparedBatch) -> None:
         """Reports absent deletes and bad rows of an applied batch, before the batch is committed."""
         self._warn_of_absent(self._engine.absent)
-        if prepared.bad:
-            assert self._quarantine_dir is not None, "bad rows are an error without a quarantine"
-            self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, prepared.bad)
+        self._set_aside(prepared)
 
     # Care
     # ------------------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes tables, views and state to one file, which is replaced atomically. O(state)."""
-        self._engine.save(path, self._kept())
-
-    def _kept(self) -> dict[str, Any]:
-        """Returns the data that is saved with the state."""
-        quarantine = None if self._quarantine_dir is None else str(self._quarantine_dir)
-        return {"batches": self._engine.batches, "quarantine": quarantine}
-
     def explain(self) -> str:
         """Returns the views and the stages that maintain them, as text."""
         return text(self.program, self._engine.wires, needs_no_arrow, self._engine.segments)
-
-    def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters of tables and stages, batches applied, and rows quarantined by this object."""
-        return {**self._engine.stats(), "batches": self._engine.batches, "quarantined": self._quarantined}
-
-    def compact(self) -> int:
-        """Frees dictionary entries of values that no row has any more. Returns their number. It runs automatically when
-        necessary."""
-        return self._engine.compact()
-
-    def check_invariants(self) -> None:
-        """Recomputes and compares the internal views. Slow, for tests. Raises AssertionError."""
-        self._engine.check_invariants()
 
     def _result(self, name: str) -> ResultReader:
         found = self._engine.results.get(name)

@@ -24,7 +24,6 @@ from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import relations_of
 from crown.ingest.clock import with_time
-from crown.ingest.quarantine import write as write_quarantine
 from crown.ingest.tables.frames import schemas, with_tables
 from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
 from crown.programs.cells.engine import Engine, ProgramCells, engine_of
@@ -55,6 +54,8 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
 
     amplified_beyond: int | None = BEYOND
 
+    _engine: Engine
+
     def __init__(
         self,
         engine: Engine,
@@ -63,22 +64,15 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         unread: frozenset[str] = frozenset(),
         quiet: bool = True,
     ) -> None:
-        super().__init__(quiet)
-        self._engine = engine
+        super().__init__(engine, quarantine_dir, batches, quiet)
         self._unread = unread  # relations, in lower case, that are declared, and that the query does not read
-        self._quarantine_dir = quarantine_dir
-        self._quarantined = 0
         self._amplified: list[str] = []
-        engine.batches = batches
         self._meter = Meter(engine)
         html_table.attach()
         progress_bar.attach(self._meter)
 
     def _reader(self) -> ResultReader | CellsResultReader:
         return self._engine.result
-
-    def _maintained(self) -> Program:
-        return self._engine.plan
 
     def _followed(self) -> tuple[Audience, Pick[pa.Table], str | None]:
         return self._audience, lambda deltas: deltas if deltas.num_rows else None, None
@@ -226,8 +220,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         engine = self._engine
         if engine.absent if isinstance(engine, ProgramCells) else engine.base_tables.missing:
             self._warn_of_absent(engine.absent)
-        if self._quarantine_dir is not None and (bad := prepared.bad):
-            self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
+        self._set_aside(prepared)
         self._meter.end()
 
     def _warn_of_amplified(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
@@ -263,19 +256,8 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             return ANALYZED[format](report(self._engine, self._meter.last))
         return FORMS[format](self._engine.plan, self._engine.wires, needs_no_arrow, self._engine.segments)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes plan and state to one file, which is replaced atomically. O(state)."""
-        self._engine.save(path, self._kept())
-
     def _kept(self) -> dict[str, Any]:
-        """Returns the data that is saved with the state. ``extra_of`` reads it."""
-        folder = None if self._quarantine_dir is None else str(self._quarantine_dir)
-        return {"batches": self._engine.batches, "quarantine": folder, "unread": sorted(self._unread)}
-
-    def compact(self) -> int:
-        """Frees dictionary entries of values that no row has any more. Returns their number. It runs automatically when
-        necessary."""
-        return self._engine.compact()
+        return {**super()._kept(), "unread": sorted(self._unread)}
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters (see ``ProgramEngine.stats``), the number of applied batches and of rows that this
@@ -285,12 +267,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         time also the number of late rows that were dropped, and the watermark. ``late`` has for relations with upserts
         the number of changes that were too old.
         """
-        own = {"batches": self._engine.batches, "quarantined": self._quarantined, "amplified": self._amplified}
-        return {**self._engine.stats(), **own}
-
-    def check_invariants(self) -> None:
-        """Recomputes and compares every internal view. Slow, for tests. Raises AssertionError."""
-        self._engine.check_invariants()
+        return {**super().stats(), "amplified": self._amplified}
 
     def __repr__(self) -> str:
         return f"<crown.View of {self.query!r}>"
