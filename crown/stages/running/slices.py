@@ -92,7 +92,7 @@ class Slices(InOrder, Stage):
             for i, (output, where) in enumerate(read)
         ]
         self._sums = Sums(functions, self._all, part.dictionary, {})
-        self._trees = Partitions(
+        self.trees = Partitions(
             part, int(table_at(0)), [column.type for column in self._all], keyed,
             order_words(self._all, stage.order, keyed), self._sums.shape,
         )  # fmt: skip
@@ -108,13 +108,13 @@ class Slices(InOrder, Stage):
 
         Raises MemoryBudgetError, and ChangeError for a delete of an absent row.
         """
-        net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
+        net = self.trees.together(self._reader.zset(nets[0]).net(), self.trees.count)
         if not len(net):
             return Zset.empty(self._visible)
         return self._part.run_atomically(net, self._delta, self._change)
 
     def _change(self, net: Zset, done: np.ndarray) -> None:
-        self._trees.change(net, lambda keys, weights: self._sums.addends(keys, weights)[0], done, "of a slice")
+        self.trees.change(net, lambda keys, weights: self._sums.addends(keys, weights)[0], done, "of a slice")
 
     def _delta(self, net: Zset, done: np.ndarray) -> Zset:
         """Applies changes of rows. Returns the change of the selected rows: the changed rows one by one, and all other
@@ -122,13 +122,13 @@ class Slices(InOrder, Stage):
         rows = Zset(net.rows[:, : self._visible], np.ones(len(net), np.int64)).net()
         keys = np.zeros((len(self._all), len(rows)), np.int64)
         keys[: self._visible] = rows.columns()
-        before = self._trees.find(keys)
+        before = self.trees.find(keys)
         old_trees, old_tree = np.unique(before, return_inverse=True)
         old = self._runs(old_trees)
         firsts, lasts = self._edges(old_trees, old)
         selected_before = self._selected(old, old_tree, before, keys)
         self._change(net, done)
-        after = self._trees.find(keys)
+        after = self.trees.find(keys)
         trees, first, tree = np.unique((before << 32) | after, return_index=True, return_inverse=True)
         handles = after[first]
         renumbered = np.zeros(len(old_trees), np.int64)
@@ -150,7 +150,7 @@ class Slices(InOrder, Stage):
             runs = np.empty((room, 3), np.int64)
             found = int(
                 kernels.selected(
-                    self._part.arena, handles, self._trees.k, self._sums.shape, self._rule, self._trees.path, numbers,
+                    self._part.arena, handles, self.trees.k, self._sums.shape, self._rule, self.trees.path, numbers,
                     runs,
                 )
             )  # fmt: skip
@@ -161,18 +161,18 @@ class Slices(InOrder, Stage):
     def _edges(self, handles: np.ndarray, runs: _Runs) -> tuple[np.ndarray, np.ndarray]:
         """Returns the first and the last row of runs, codes, int64[width, n]. O(log n) each."""
         trees = handles[runs.tree]
-        return self._trees.row(trees, runs.firsts), self._trees.row(trees, runs.ends - 1)
+        return self.trees.row(trees, runs.firsts), self.trees.row(trees, runs.ends - 1)
 
     def _relocated(self, handles: np.ndarray, tree: np.ndarray, firsts: np.ndarray, lasts: np.ndarray) -> _Runs:
         """Returns the runs of trees between rows ``firsts`` and ``lasts``, present or not. O(log n) each."""
-        begins = self._trees.located(handles[tree], firsts, self._ordered, FIRST)[0]
-        ends = self._trees.located(handles[tree], lasts, self._ordered, BEHIND)[0]
+        begins = self.trees.located(handles[tree], firsts, self._ordered, FIRST)[0]
+        ends = self.trees.located(handles[tree], lasts, self._ordered, BEHIND)[0]
         order = np.argsort((tree << _BITS) + begins, kind="stable")
         return _Runs(tree[order], begins[order], ends[order])
 
     def _bounds(self, handles: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the start and the end positions of the rows with these ORDER BY values."""
-        begins, ends = (self._trees.located(handles, keys, 1, mode)[0] for mode in (FIRST, BEHIND))
+        begins, ends = (self.trees.located(handles, keys, 1, mode)[0] for mode in (FIRST, BEHIND))
         return begins, ends
 
     def _selected(self, runs: _Runs, tree: np.ndarray, handles: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -195,7 +195,7 @@ class Slices(InOrder, Stage):
         changed = ((signs[:-1] != 0) & (places[1:] > places[:-1])).nonzero()[0]
         tree, lows = places[changed] >> _BITS, places[changed] & ((1 << _BITS) - 1)
         highs = lows + places[changed + 1] - places[changed]
-        rows, _ = self._trees.copied(handles[tree], lows, highs, self._trees.unsummed)
+        rows, _ = self.trees.copied(handles[tree], lows, highs, self.trees.unsummed)
         return Zset.of_columns(rows[: self._visible], np.repeat(signs[changed], highs - lows))
 
     # Reading
@@ -203,7 +203,7 @@ class Slices(InOrder, Stage):
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows in order, partition by partition. O(1) per row, and O(log n) per run."""
-        for handles in self._trees.blocks():
+        for handles in self.trees.blocks():
             none = _Runs(*np.zeros((3, 0), np.int64))
             yield self._between(handles, none, self._runs(handles))
 
@@ -211,5 +211,5 @@ class Slices(InOrder, Stage):
         """Returns the multiplicity of a row. O(log n) per run of its partition."""
         keys = np.zeros((len(self._all), 1), np.int64)
         keys[: self._visible, 0] = row
-        handles = self._trees.find(keys)
+        handles = self.trees.find(keys)
         return int(self._selected(self._runs(handles), np.zeros(1, np.int64), handles, keys)[0])
