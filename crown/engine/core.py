@@ -96,10 +96,6 @@ class Core:
         rows."""
         return sum(map(len, self._begin(changes, True)))
 
-    def discard_output(self) -> None:
-        """Applies the rest of the batch without output."""
-        self.propagation.discard_output()
-
     @cached_property
     def factorized(self) -> FactorizedHead:
         """Returns the object that makes factorized rows. Raises CrownError for a plan without factorized rows."""

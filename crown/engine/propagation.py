@@ -52,10 +52,10 @@ class Propagation:
         self._bags = state.bags
         self._part = {node: 1 + i for i, node in enumerate(state.bags)}  # node of a bag -> number of its arena
         self._budget, self._root_budget = state.budget, state.budget.whole
-        self._scratch = compiled.new_scratch()
-        self._marks = numbers(self._scratch)
+        self.scratch = compiled.new_scratch()
+        self._marks = numbers(self.scratch)
         self._marks[layout.X_LENDS] = 1
-        self._loader = Loader(state.arena, compiled, state.budget, self._scratch)
+        self._loader = Loader(state.arena, compiled, state.budget, self.scratch)
         self._free = free
         self._ring = compiled.ring
         self._flat = self.buffers = Buffers(compiled.columns(free), margin)
@@ -71,11 +71,6 @@ class Propagation:
         self._halted = False
         self._progress: BatchProgress | None = None
         self.missing: dict[int, np.ndarray] = {}  # number of a change -> copies that its deletes did not find
-
-    @property
-    def scratch(self) -> np.ndarray:
-        """Returns the kernels' scratch array."""
-        return self._scratch
 
     @property
     def plain(self) -> bool:
@@ -197,7 +192,7 @@ class Propagation:
         if self._ring is not None:
             yield from self._publish(progress)
         if filling:
-            kernels.rebuild_live(self._arena, self._halves, self._compiled.array, self._scratch)
+            kernels.rebuild_live(self._arena, self._halves, self._compiled.array, self.scratch)
             marks[layout.X_MODE] = layout.MODE_DELTAS
             yield from self._all()
         if self._ring is not None:
@@ -218,7 +213,7 @@ class Propagation:
 
         ``unfinished``: True if a kernel has stopped within a group.
         """
-        marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
+        marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self.scratch)
         paddings = self.paddings
         visits = (
             paddings.visits_before(self._changes) if sign < 0 else paddings.visits_after(self._changes, self._undone)
@@ -268,7 +263,7 @@ class Propagation:
 
     def _all(self) -> Blocks:
         """Yields the whole result until the reader stops."""
-        marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
+        marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self.scratch)
         enumeration.full_enum(*state)
         done = False
         while not done and marks[layout.X_MODE] == layout.MODE_DELTAS:
@@ -284,7 +279,7 @@ class Propagation:
 
         ``progress``: where another kernel may have stopped.
         """
-        marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch, self._ring)
+        marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self.scratch, self._ring)
         status = update.OVER_BUDGET
         if progress is not None and progress.stopped_at is not None and progress.stopped_at[0] == publish.PUBLISHING:
             status = progress.status
@@ -430,7 +425,7 @@ class Propagation:
         self, node: int, values: np.ndarray, copies: np.ndarray, masks: np.ndarray, missing: np.ndarray, sign: int
     ) -> int:
         """Calls the kernel of a sign, again if it stopped."""
-        state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
+        state = (self._arena, self._halves, self._compiled.array, self.scratch, self._compiled.record[node])
         try:
             if node in self._compiled.summed:
                 return summed_leaves.sum_batch(*state, values, copies, missing, sign, self._ring, self.buffers.out)

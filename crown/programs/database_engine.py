@@ -84,10 +84,10 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
         all stages are filled anew. Raises the errors of a batch that is rejected; this engine is then unchanged.
         """
         self.ready()
-        if program.tables != self._program.tables:
+        if program.tables != self.plan.tables:
             return self._with_tables(program, memory_budget)
-        old, new = _parts(self._program), _parts(program)
-        kept_stages = [n for n, stage in enumerate(self._program.stages) if program.stages[n] == stage]
+        old, new = _parts(self.plan), _parts(program)
+        kept_stages = [n for n, stage in enumerate(self.plan.stages) if program.stages[n] == stage]
         shared = {n: n for n in range(OWN_PARTS)}
         for number in kept_stages:
             shared |= dict(zip(new[number], old[number], strict=True))
@@ -103,11 +103,11 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
         """
         self.ready()
         memory = self.memory.copied(memory_budget)
-        return self._with_memory(self._program, memory, range(len(self.stages)), Uninterrupted(check))
+        return self._with_memory(self.plan, memory, range(len(self.stages)), Uninterrupted(check))
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
         """Writes the state to one file (see ``ProgramRuntime.save``), with the layout of the program in each part."""
-        self.memory.stamp(self._program, 1, layout_words(self._program, self.on_missing, False, True))
+        self.memory.stamp(self.plan, 1, layout_words(self.plan, self.on_missing, False, True))
         return super().save(path, extra)
 
     def _with_memory(
@@ -129,7 +129,7 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
         A table that both programs have, with the same columns, keeps its rows.
         """
         engine = DatabaseEngine.create(program, memory_budget, self.on_missing, self.uninterrupted)
-        unchanged = {table.name for table in set(program.tables).intersection(self._program.tables)}
+        unchanged = {table.name for table in set(program.tables).intersection(self.plan.tables)}
         rows = {name: table for name, table in base_rows(self).items() if name in unchanged}
         if self.batches:
             engine.fill(rows)

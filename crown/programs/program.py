@@ -95,8 +95,8 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
 
     def begin_empty(self) -> None:
         """Writes the layout of the program into the memory of a new, empty engine."""
-        layout = layout_words(self._program, self.on_missing, self.selecting, False)
-        self.memory.stamp(self._program, self.threads, layout)
+        layout = layout_words(self.plan, self.on_missing, self.selecting, False)
+        self.memory.stamp(self.plan, self.threads, layout)
         self.tallies.begin(range(len(self.stages) - (self._streaming is not None)))
 
     @property

@@ -85,7 +85,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     ) -> None:
         if on_missing not in ("ignore", "raise", "trust"):
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
-        self._program = program
+        self.plan = program
         self.on_missing = on_missing
         self.reads_clock = reads_clock(program.tables)
         self.memory = memory
@@ -122,14 +122,9 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self._in_step = False  # True within a step, and after an exception in a step whose effect is unknown
 
     @property
-    def plan(self) -> Program:
-        """Returns the program that is maintained."""
-        return self._program
-
-    @property
     def fingerprint(self) -> str:
         """Identifies the contents of the state. A state with another fingerprint cannot be used."""
-        return self._program.fingerprint
+        return self.plan.fingerprint
 
     @property
     def absent(self) -> list[str]:
@@ -371,7 +366,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             raise SnapshotError(f"{target} is the file in which this view keeps its state; save to another one")
         self.compact()
         options = self.on_missing, self.selecting, self.threads
-        return memory.write(target, self._program, *options, extra, self.memory.parts)
+        return memory.write(target, self.plan, *options, extra, self.memory.parts)
 
     @property
     def version(self) -> int:

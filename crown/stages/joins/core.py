@@ -174,7 +174,7 @@ class Join(Stage):
     def discard_output(self) -> None:
         """Applies the remaining part of a batch without output."""
         for core in self.cores:
-            core.discard_output()
+            core.propagation.discard_output()
 
     def _deltas_of_cells(
         self, parts: _Parts, check: Callable[[], None], deltas: bool, consolidate: bool | None

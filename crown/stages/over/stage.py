@@ -56,34 +56,34 @@ class Over(InOrder, Stage):
         self.parts: tuple[np.ndarray, ...] = (part.arena,)
         self._part = part
         self._reader = Reader(stage.feed, source, part.dictionary)
-        self._all = self._reader.columns
-        self._width = len(self._all)
+        self.feed = self._reader.columns
+        self._width = len(self.feed)
         self._visible = self._width - stage.hidden
         results = tuple(Column(call.name, call.type) for call in stage.functions)
-        self.columns = (*self._all[: self._visible], *results)
+        self.columns = (*self.feed[: self._visible], *results)
         self._visible_indexes = np.delete(np.arange(self._width + len(results)), np.s_[self._visible : self._width])
-        place = {column.name: i for i, column in enumerate(self._all)}
+        place = {column.name: i for i, column in enumerate(self.feed)}
         expressions = {output.name: str(output.expr) for output in stage.feed.columns}
-        self._sums = Sums(stage.functions, self._all, part.dictionary, expressions, len(stage.order))
+        self._sums = Sums(stage.functions, self.feed, part.dictionary, expressions, len(stage.order))
         functions = list(enumerate(stage.functions, self._visible))
         self._framed = [(i, call) for i, call in functions if not call.from_row]
         reads = {call: values_read(call, self._sums) for call in stage.functions if call.keeps_values}
         stored = {
-            read: OrderedValues(part, int(table_at(i)), self._all, stage.keys, *read)
+            read: OrderedValues(part, int(table_at(i)), self.feed, stage.keys, *read)
             for i, read in enumerate(dict.fromkeys(reads.values()), 1)
         }  # fmt: skip
         self._ordered_values = tuple(stored.values())
         stored_of = {call: stored[read] for call, read in reads.items()}
         self._frames = Frames(
-            [call for _, call in self._framed], self._all, stage.order, self._sums, part.dictionary, stored_of
+            [call for _, call in self._framed], self.feed, stage.order, self._sums, part.dictionary, stored_of
         )  # fmt: skip
         keyed = [place[name] for name in stage.keys]
         self.trees = Partitions(
-            part, int(table_at(0)), [column.type for column in self._all], keyed,
-            order_words(self._all, stage.order, keyed), self._sums.shape, self._sums.session,
+            part, int(table_at(0)), [column.type for column in self.feed], keyed,
+            order_words(self.feed, stage.order, keyed), self._sums.shape, self._sums.session,
         )  # fmt: skip
         self._picks = Picks([(i, call) for i, call in functions if call.from_row], place, self._sums, self.trees)
-        self._reach = Reach(stage, self._all, self._sums, self.trees, self._picks, Flips(self._sums, self.trees))
+        self._reach = Reach(stage, self.feed, self._sums, self.trees, self._picks, Flips(self._sums, self.trees))
         self._running = Running(stage.functions, len(stage.order), self._sums, self.trees)
         unfolds = all(call.running for call in stage.functions) and self._running.fits_words
         self._unfolding = Unfolding(self._running, self._visible) if unfolds else None
@@ -201,11 +201,6 @@ class Over(InOrder, Stage):
             net, lambda keys, weights: self._sums.addends(keys, weights)[0] if sums is None else sums, done,
             "below a window function",
         )  # fmt: skip
-
-    @property
-    def feed(self) -> Sequence[Column]:
-        """Returns the columns of the stored rows."""
-        return self._all
 
     # Values
     # ------------------------------------------------------------------------------------------------------------------
