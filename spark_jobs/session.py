@@ -73,11 +73,7 @@ def start(settings: Mapping[str, str]) -> None:
 def hush() -> None:
     """Keeps py4j from logging, with a traceback, errors that it also raises."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_not_of_py4j)  # py4j logs there, too
-
-
-def _not_of_py4j(record: logging.LogRecord) -> bool:
-    return f"{os.sep}py4j{os.sep}" not in record.pathname
+    logging.getLogger().addFilter(lambda record: f"{os.sep}py4j{os.sep}" not in record.pathname)  # py4j logs there, too
 
 
 def _reason(output: Iterable[bytes]) -> str:
