@@ -16,9 +16,9 @@ from crown.errors import ChangeError, CrownError, DataWarning
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import all_deleted, all_inserted
 from crown.ingest.quarantine import write as write_quarantine
+from crown.ingest.watermarks import advance
 from crown.programs.cells.engine import Engine
 from crown.programs.database_engine import DatabaseEngine
-from crown.programs.watermark_batch import advance
 from crown.results.subscribers import Audience, Deltas, Subscribed
 from plans.errors import levels_to_caller
 from plans.schema import Table
