@@ -52,9 +52,7 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
             program, memory, on_missing, threads, selecting, streams=True, uninterrupted=uninterrupted, dealt=dealt
         )
         self.result = ResultReader(self, len(self.stages) - 1)
-        self.columns = self.result.columns
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
-        self.bag = self.result.bag
         self._build_pipeline(self.result.records)
 
     @classmethod
@@ -191,23 +189,7 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
         """Yields the result as a delta of inserts; see ``crown.programs.result.ResultReader.deltas_from_nothing``."""
         return self.result.deltas_from_nothing()
 
-    def count(self) -> int:
-        """Returns the number of result rows; see ``crown.programs.result.ResultReader.count``."""
-        return self.result.count()
-
     def check_invariants(self) -> None:
         """Checks the invariants of all stages, and counts the result."""
         super().check_invariants()
         self.result.check_invariants()
-
-    def contains(self, values: Mapping[str, Any]) -> bool:
-        """Returns True iff a row is in the result; see ``crown.programs.result.ResultReader.contains``."""
-        return self.result.contains(values)
-
-    def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """Returns how often a row is in the result; see ``crown.programs.result.ResultReader.multiplicity``."""
-        return self.result.multiplicity(values)
-
-    def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Returns the result row of a key; see ``crown.programs.result.ResultReader.get``."""
-        return self.result.get(key)

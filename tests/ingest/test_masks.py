@@ -123,11 +123,11 @@ class Dealt(Kernel):
         return [row for engine in self.engines for block in engine.results() for row in rows(block)]
 
     def count(self) -> int:
-        return sum(engine.count() for engine in self.engines)
+        return sum(engine.result.count() for engine in self.engines)
 
     def contains(self, row: Row) -> bool:
         names = [output.name for output in self.plan.output]
-        return any(engine.contains(dict(zip(names, row, strict=True))) for engine in self.engines)
+        return any(engine.result.contains(dict(zip(names, row, strict=True))) for engine in self.engines)
 
     def check(self) -> None:
         for engine in self.engines:

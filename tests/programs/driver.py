@@ -70,10 +70,10 @@ class Driver:
         result, wanted = self.result, self.from_scratch()
         assert result == Counter({row: n for row, n in self.total.items() if n}), "the result is the sum of the deltas"
         assert self.same(result, wanted)
-        assert self.engine.count() == result.total()
-        names = [column.name for column in self.engine.columns]
+        assert self.engine.result.count() == result.total()
+        names = [column.name for column in self.engine.result.columns]
         for row in list(result)[:2]:
-            assert self.engine.multiplicity(dict(zip(names, row, strict=True))) == result[row]
+            assert self.engine.result.multiplicity(dict(zip(names, row, strict=True))) == result[row]
         return result
 
     def from_scratch(self) -> Counter[Row]:

@@ -249,7 +249,7 @@ def test_a_batch_that_was_prepared_for_another_state_is_not_applied() -> None:
     with pytest.raises(ChangeError, match="another batch was applied after this one was prepared"):
         list(engine.run(second))
     engine.check_invariants()
-    assert engine.count() == 1
+    assert engine.result.count() == 1
 
 
 def test_what_is_declared_wrongly_is_told_in_one_sentence() -> None:

@@ -85,11 +85,11 @@ def test_random_programs_are_those_of_the_twin(seed: int) -> None:
         wanted = results(program, tables)[-1]
         assert total == wanted
         assert result_of(engine) == wanted
-        assert engine.count() == sum(wanted.values())
+        assert engine.result.count() == sum(wanted.values())
         engine.check_invariants()
         for row in list(wanted)[:2]:
-            names = [column.name for column in engine.columns]
-            assert engine.multiplicity(dict(zip(names, row, strict=True))) == wanted[row]
+            names = [column.name for column in engine.result.columns]
+            assert engine.result.multiplicity(dict(zip(names, row, strict=True))) == wanted[row]
         if turn % 3 == 2:
             engine.undo(changes)
             assert result_of(engine) == results(program, before)[-1]
@@ -187,11 +187,11 @@ def test_rows_that_one_join_takes_are_netted_there() -> None:
 def test_a_group_is_looked_up_by_its_key() -> None:
     engine = sum_by_k()
     apply(engine, {"r": {"k": ["a", "b", None], "x": [1, 2, 3], "unread": [1, 1, 1]}})
-    assert engine.get({"k": "b"}) == {"k": "b", "n": 1, "s": 2}
-    assert engine.get({"k": None}) == {"k": None, "n": 1, "s": 3}
-    assert engine.get({"k": "c"}) is None
+    assert engine.result.get({"k": "b"}) == {"k": "b", "n": 1, "s": 2}
+    assert engine.result.get({"k": None}) == {"k": None, "n": 1, "s": 3}
+    assert engine.result.get({"k": "c"}) is None
     with pytest.raises(ChangeError, match="grouped by k"):
-        engine.get({"n": 1})
+        engine.result.get({"n": 1})
 
 
 def test_a_batch_over_the_memory_budget_is_taken_back_from_all_parts() -> None:
@@ -206,7 +206,7 @@ def test_a_batch_over_the_memory_budget_is_taken_back_from_all_parts() -> None:
         apply(engine, {"r": [{"k": "a", "x": i, "unread": 1} for i in range(20_000)]})
     assert result_of(engine) == before
     apply(engine, {"r": [{"k": "a", "x": 5, "unread": 1}]})
-    assert engine.get({"k": "a"}) == {"k": "a", "n": 1, "s": 5}
+    assert engine.result.get({"k": "a"}) == {"k": "a", "n": 1, "s": 5}
 
 
 def test_a_batch_that_its_owner_cannot_close_is_taken_back() -> None:
@@ -228,7 +228,7 @@ def test_nothing_is_asked_while_a_batch_is_being_applied_and_closing_early_appli
     before = engine.results()
     delivery = engine.run(engine.prepare({"r": [{"k": "a", "x": 1, "unread": 1}]}))
     with pytest.raises(ConcurrentChangeError, match="still being applied"):
-        engine.count()
+        engine.result.count()
     delivery.close()
     assert result_of(engine) == {("a", 1, 1): 1}
     delivery = engine.run(engine.prepare({"r": [{"k": "b", "x": 1, "unread": 1}]}))

@@ -104,7 +104,7 @@ def compare(spark, text: str, database: Database, more: Callable[[Database, int]
     made = [_made(query, database) for query in (text, relation_of(spark, text, database.schema))]
     engines = [ProgramEngine.create(one) for one in made]
     reads = [{table.name.lower() for table in one.tables} for one in made]
-    types = [[(column.name, column.type) for column in engine.columns] for engine in engines]
+    types = [[(column.name, column.type) for column in engine.result.columns] for engine in engines]
     assert types[0] == types[1], text
     for number in range(4):
         changes = more(database, number)

@@ -96,7 +96,7 @@ def test_windows_in_sql_are_those_of_duckdb(name: str, kept: str | None) -> None
         assert Counter({row: n for row, n in total.items() if n}) == result_of(engine)
         assert result_of(engine) == duck.results(theirs, database)
     engine.check_invariants()
-    assert engine.count()
+    assert engine.result.count()
 
 
 @pytest.mark.parametrize(

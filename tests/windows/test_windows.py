@@ -272,7 +272,7 @@ def test_a_batch_for_which_there_is_no_memory_leaves_no_trace() -> None:
         assert (result_of(engine), engine.stats()["windows"]) == before
         engine.check_invariants()
         apply(engine, {"r": to_arrow(schema, "r", [(row, -1) for row, _ in rows])})
-        assert engine.count() == 0
+        assert engine.result.count() == 0
 
 
 def test_the_schedule_costs_the_same_per_row_however_many_rows_are_in() -> None:

@@ -81,7 +81,6 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         self.on_missing, self.selecting, self.reads_clock = on_missing, selecting, first.reads_clock
         self.pipeline, self.segments = first.pipeline, first.segments
         self.result = CellsResultReader([cell.result for cell in self.cells])
-        self.columns, self.bag = self.result.columns, self.result.bag
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
         self._threads = Threads(threads - 1, "crown-cell")
 

@@ -23,7 +23,7 @@ from tests.strategies import batches, loads, queries, removals
 def _contents(engine: ProgramEngine) -> tuple[object, ...]:
     results = [row for batch in engine.results() for row in rows(batch)]
     stats = join_stats(engine)
-    return sorted(results, key=repr), engine.count(), stats["rows"], stats["groups"], distinct_rows(engine)
+    return sorted(results, key=repr), engine.result.count(), stats["rows"], stats["groups"], distinct_rows(engine)
 
 
 def _engine(plan: Plan) -> ProgramEngine:
@@ -95,4 +95,4 @@ def _weight(random: Random) -> int:
 def _told(engine: ProgramEngine) -> tuple[object, ...]:
     stats = engine.stats()
     found = sorted((row for batch in engine.results() for row in rows(batch)), key=repr)
-    return found, engine.count(), stats["rows"], stats["missing_deletes"], stats["updates"]
+    return found, engine.result.count(), stats["rows"], stats["missing_deletes"], stats["updates"]
