@@ -14,8 +14,6 @@ from pathlib import Path
 
 from spark_jobs.errors import CheckpointError, FolderError
 from spark_jobs.storage.address import Address, address, masked
-from spark_jobs.storage.local import LocalFolder
-from spark_jobs.storage.opening import ready
 
 LOCK = ".crown.lock"
 """The lock file of a folder."""
@@ -34,13 +32,6 @@ def local_folder(path: str | Path, option: str = "checkpoint") -> Path:
             "state= (--state), or write_deltas() (--sink)"
         )
     return found
-
-
-def usable(folder: Path, option: str) -> None:
-    """Creates the folder if it does not exist. Raises :class:`FolderError` if that fails, or if the folder cannot be
-    written.
-    """
-    ready(LocalFolder(folder), option)
 
 
 @contextmanager

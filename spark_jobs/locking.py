@@ -16,10 +16,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import CheckpointError
-from spark_jobs.folders import locked, usable
+from spark_jobs.folders import locked
 from spark_jobs.log.history import stream_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
+from spark_jobs.storage.opening import ready
 
 _EVERY = 1.0  # seconds
 _claimed: dict[Path, SparkSession] = {}
@@ -61,7 +62,7 @@ def exclusive(checkpoint: Folder) -> AbstractContextManager[None]:
     if not isinstance(checkpoint, LocalFolder):
         return nullcontext()
     settle()
-    usable(checkpoint.path, "checkpoint")
+    ready(checkpoint, "checkpoint")
     return locked(checkpoint.path)
 
 

@@ -28,6 +28,7 @@ from crown.store.display import rows_shown
 from crown.views import View
 from plans import Program, Schema, Table, program
 from plans.commands.declare import (
+    add_emit,
     add_query_arguments,
     add_windows,
     asking,
@@ -69,14 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_windows(parser)
     add("--batch-rows", type=int, default=10_000, metavar="N", help="rows of each file per batch (10000)")
     add("--output", metavar="FILE|-", help="write the deltas to a .parquet or .csv file, or print them (-)")
-    add(
-        "--emit",
-        choices=changes.FORMATS,
-        default=changes.WEIGHTS,
-        help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, Debezium's envelopes, or "
-        "ranges of rows that move by the same amount",
-    )
-    add("--key", metavar="COLUMN,...", help="columns of the output by which --emit pairs the two rows of an update")
+    add_emit(add, changes.FORMATS)
     add("--results", type=int, metavar="N", help="at the end print the first N rows of the result")
     add(
         "--threads",

@@ -192,6 +192,18 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
     add_dialect(parser)
 
 
+def add_emit(add: Callable[..., object], formats: Sequence[str]) -> None:
+    """Adds the options of a command that choose the format of deltas; the first one is the default."""
+    add(
+        "--emit",
+        choices=formats,
+        default=formats[0],
+        help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, Debezium's envelopes, or "
+        "ranges of rows that move by the same amount",
+    )
+    add("--key", metavar="COLUMN,...", help="columns of the output by which --emit pairs the two rows of an update")
+
+
 def repeated(parser: argparse.ArgumentParser, option: str, form: str, text: str) -> None:
     """Adds an option that can be given several times."""
     parser.add_argument(option, action="append", default=[], metavar=form, help=text)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any, get_type_hints
 
 from crown.analysis.amplified import BEYOND
-from crown.changes import FORMATS, WEIGHTS
+from crown.changes import FORMATS
 from crown.options import ON_BAD_ROW, ON_MISSING, as_flags
 from plans.commands.declare import (
     add_dialect,
+    add_emit,
     add_windows,
     names_of,
     query_text,
@@ -114,14 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="updates per micro-batch of an edge list, records of topics (100000)",
     )
     add("--change", metavar="COLUMN", help="column with weights or change codes, or debezium (default: found)")
-    add(
-        "--emit",
-        choices=FORMATS,
-        default=WEIGHTS,
-        help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, Debezium's envelopes, or "
-        "ranges of rows that move by the same amount",
-    )
-    add("--key", metavar="COLUMN,...", help="columns of the output by which --emit pairs the two rows of an update")
+    add_emit(add, FORMATS)
     add(
         "--cells",
         type=int,

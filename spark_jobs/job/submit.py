@@ -24,7 +24,7 @@ from spark_jobs.cell.quarantine import marked
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.feeds.topics import Topics
-from spark_jobs.folders import local_folder, locked, usable
+from spark_jobs.folders import local_folder, locked
 from spark_jobs.ingest import edges
 from spark_jobs.ingest.conventions import normal
 from spark_jobs.ingest.source_log import files_in_order
@@ -108,7 +108,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     """
     _check(job)
     if job.checkpoint is not None:
-        usable(job.checkpoint, "--checkpoint")
+        ready(LocalFolder(job.checkpoint), "--checkpoint")
         places.check_checkpoint(job.checkpoint)
     checkpoint = job.checkpoint if job.checkpoint is not None else Path(tempfile.mkdtemp(prefix="crown-"))
     try:
@@ -219,7 +219,7 @@ def _check(job: Job) -> None:
             raise SparkJobError("--state needs --checkpoint DIR, where Spark keeps which batches it has committed")
         folder_at(job.options.place.state, "--state")
     if job.options.place.scratch is not None:
-        usable(local_folder(job.options.place.scratch, "--scratch"), "--scratch")
+        ready(LocalFolder(local_folder(job.options.place.scratch, "--scratch")), "--scratch")
 
 
 def _check_topics(job: Job) -> None:

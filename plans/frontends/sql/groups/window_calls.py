@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.refuse import Text
-from plans.frontends.sql.relations.windows import MOST, shifted
+from plans.frontends.sql.relations.windows import shifted, windows_per_row
 from plans.frontends.sql.scalars.interval import length_of
 from plans.frontends.sql.text.nodes import is_known, nodes
 from plans.frontends.sql.text.place import extent
@@ -172,14 +172,5 @@ def _window_of(node: exp.Expression) -> _Window:
     window = _Window(
         name.partition("_")[0], args[0], slide, size, 0 if given is None or at_zero else length_of(name, given)
     )
-    if slide > size:
-        raise PlanError(
-            f"{name}: a slide that is longer than the size leaves out the rows between the windows",
-            hint="use a slide of at most the size",
-        )
-    if window.count > MOST:
-        raise PlanError(
-            f"{name}: each row would be in {window.count} windows",
-            hint=f"use a longer slide: at most {MOST} windows per row are supported",
-        )
+    windows_per_row(name, slide, size)
     return window

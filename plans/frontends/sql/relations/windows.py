@@ -21,7 +21,7 @@ from plans.frontends.sql.text.nodes import is_known
 from plans.time import durations
 
 CALLS = {"TUMBLE": 3, "HOP": 4, "CUMULATE": 4}
-MOST = 1000
+_MOST = 1000
 """The most windows of a row. Each is a term of the union."""
 
 
@@ -42,19 +42,9 @@ def query_of(node: exp.Table) -> exp.Expression:
         )
     source, moment = args[:2]
     slide, size = length_of(name, args[2]), length_of(name, args[-1])
-    count = -(-size // slide)
     if name == "CUMULATE" and size % slide:
         raise PlanError("CUMULATE: the size is not a multiple of the step", hint="use a step that divides the size")
-    if slide > size:
-        raise PlanError(
-            f"{name}: a slide that is longer than the size leaves out the rows between the windows",
-            hint="use a slide of at most the size",
-        )
-    if count > MOST:
-        raise PlanError(
-            f"{name}: each row would be in {count} windows",
-            hint=f"use a longer slide: at most {MOST} windows per row are supported",
-        )
+    count = windows_per_row(name, slide, size)
     whole: exp.Expression | None = None
     for number in range(count):
         if name == "CUMULATE":
@@ -64,6 +54,21 @@ def query_of(node: exp.Table) -> exp.Expression:
         whole = part if whole is None else exp.Union(this=whole, expression=part, distinct=False)
     assert whole is not None, "a row is in a window"
     return whole
+
+
+def windows_per_row(name: str, slide: int, size: int) -> int:
+    """Returns how many windows a row is in. Raises PlanError for too many, and for a slide longer than the size."""
+    if slide > size:
+        raise PlanError(
+            f"{name}: a slide that is longer than the size leaves out the rows between the windows",
+            hint="use a slide of at most the size",
+        )
+    if (count := -(-size // slide)) > _MOST:
+        raise PlanError(
+            f"{name}: each row would be in {count} windows",
+            hint=f"use a longer slide: at most {_MOST} windows per row are supported",
+        )
+    return count
 
 
 _EXAMPLE = {"TUMBLE": ("'10' MINUTE",), "HOP": ("'5' MINUTE", "'10' MINUTE"), "CUMULATE": ("'1' HOUR", "'1' DAY")}
