@@ -55,7 +55,8 @@ class Changeable(Subscribed[Deltas]):
 
     def _set_aside(self, prepared: PreparedBatch) -> None:
         """Quarantines the bad rows of a batch."""
-        if self._quarantine_dir is not None and (bad := prepared.bad):
+        assert self._quarantine_dir is not None, "bad rows are an error without a quarantine"
+        if bad := prepared.bad:
             self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
 
     @abstractmethod

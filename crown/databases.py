@@ -296,7 +296,8 @@ class Database(
     def _before_commit(self, prepared: PreparedBatch) -> None:
         """Reports absent deletes and bad rows of an applied batch, before the batch is committed."""
         self._warn_of_absent(self._engine.absent)
-        self._set_aside(prepared)
+        if self._quarantine_dir is not None:
+            self._set_aside(prepared)
 
     # Care
     # ------------------------------------------------------------------------------------------------------------------

@@ -220,7 +220,8 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         engine = self._engine
         if engine.absent if isinstance(engine, ProgramCells) else engine.base_tables.missing:
             self._warn_of_absent(engine.absent)
-        self._set_aside(prepared)
+        if self._quarantine_dir is not None:
+            self._set_aside(prepared)
         self._meter.end()
 
     def _warn_of_amplified(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
