@@ -78,6 +78,9 @@ OTHERS = (
 )  # fmt: skip
 REFUSED = (
     ("duckdb", "SELECT js::INT[] AS a FROM t", "FROM_JSON"),
+    ("duckdb", "SELECT CAST(js->'a' AS STRUCT(x NOPE)[]) AS a FROM t", "type NOPE is not supported in a cast"),
+    ("duckdb", "SELECT regexp_split_to_table(s) AS a FROM t", "2 or 3 arguments"),
+    ("postgres", "SELECT x FROM t, string_to_table(s) AS x", "2 or 3 arguments"),
     ("duckdb", "SELECT from_json(js, '[1]') AS a FROM t", "structure"),
     ("trino", "SELECT CAST(json_parse(js) AS ROW) AS a FROM t", "types"),
     ("tsql", "SELECT j.value FROM t CROSS APPLY OPENJSON(t.js) AS j", "OPENJSON"),

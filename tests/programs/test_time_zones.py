@@ -41,6 +41,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "FORMAT_TIMESTAMP('%H:%M', at, zone)": "03:30",
         "PARSE_TIMESTAMP('%Y-%m-%d', '2024-03-31', zone)": MIDNIGHT,
         "EXTRACT(HOUR FROM at AT TIME ZONE zone)": 3,
+        "DATETIME(2024, 3, 31, 3, 4, 5)": dt.datetime(2024, 3, 31, 3, 4, 5),
         "STRING(at)": "2024-03-31 01:30:00+00",
         "CAST(wall AS STRING)": "2024-03-31 09:00:00",
     },

@@ -391,3 +391,11 @@ def test_recursion_is_refused_with_what_to_write() -> None:
         "WITH RECURSIVE",
         "join the relation with itself once for each level",
     )
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "tsql", "snowflake", "spark"])
+def test_an_unknown_type_is_refused_by_its_name_or_its_place(dialect: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan("SELECT DISTINCT CAST(src AS NOPE) AS x FROM G", SCHEMA, dialect=dialect)
+    assert "type NOPE is not supported in a cast" in str(caught.value) or "the name of a type" in str(caught.value)
+    assert caught.value.position is not None

@@ -28,6 +28,9 @@ _OTHER_TYPES = {
 }
 
 
+_KNOWN = "use STRING, INT, BIGINT, DOUBLE, DECIMAL(p, s), BOOLEAN, DATE, TIMESTAMP, BINARY, or a type made of them"
+
+
 def type_of(node: Any) -> str:
     """Returns the planner type of a type of SQL. Raises PlanError if there is none."""
     inner = node.expressions
@@ -45,7 +48,8 @@ def type_of(node: Any) -> str:
         sizes = [str(size.this.this) if hasattr(size.this, "this") else str(size.this) for size in node.expressions]
         return normal_type(f"decimal({sizes[0] if sizes else 10},{sizes[1] if len(sizes) > 1 else 0})")
     if name not in _TYPES:
-        raise PlanError(f"type {name.upper()} is not supported in a cast", hint=_OTHER_TYPES.get(name, ""))
+        word = str(node.args.get("kind") or name)  # an unknown name, of which some dialects make a type
+        raise PlanError(f"type {word.upper()} is not supported in a cast", hint=_OTHER_TYPES.get(name, _KNOWN))
     return _TYPES[name]
 
 

@@ -42,7 +42,7 @@ class Fault(ParseError):
     """A syntax error, and the token at which it was found."""
 
     def __init__(self, message: str, token: Any, last: bool) -> None:
-        super().__init__(message)
+        super().__init__(message, [{}])  # sqlglot adds to the first one
         self.token = token
         self.last = last  # the text ends after the token
 

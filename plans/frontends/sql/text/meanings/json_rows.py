@@ -52,7 +52,7 @@ def _add_rows(node: Any, dialect: str) -> None:
         made = call("JSON_PARTS", *called.expressions), [_field(one, one.args["kind"], dialect) for one in given]
         given = []
     elif name in _SPLITS and dialect in SETS:
-        array = _SPLITS[name](*called.expressions)
+        array = _split(name, called.expressions)
         made = array, [((alias or called).name.lower(), lambda part, at: part)]
     elif name == "STRING_SPLIT" and dialect == "tsql" and 2 <= len(called.expressions) <= 3:
         columns = _VALUE if len(called.expressions) == 2 else [*_VALUE, ("ordinal", _from_one)]
@@ -107,15 +107,17 @@ _ROWS = {
 _MAKE_ROWS = {f"{json}_{name}": made for name, made in _ROWS.items() for json in ("JSON", "JSONB")}
 
 
-def _split(text: Any, pattern: Any, *flags: Any) -> Any:
-    return call("REGEXP_SPLIT_TO_ARRAY", text, pattern, *flags)
+_SPLITS = ("REGEXP_SPLIT_TO_TABLE", "STRING_TO_TABLE")
 
 
-def _plainly_split(text: Any, mark: Any, null: Any = None) -> Any:
-    return exp.StringToArray(this=text.copy(), expression=mark.copy(), null=null and null.copy())
-
-
-_SPLITS: dict[str, Callable[..., Any]] = {"REGEXP_SPLIT_TO_TABLE": _split, "STRING_TO_TABLE": _plainly_split}
+def _split(name: str, given: list[Any]) -> Any:
+    """Returns the array of the rows of a function in `_SPLITS`."""
+    if not 2 <= len(given) <= 3:
+        raise PlanError(f"{name} takes 2 or 3 arguments, not {len(given)}", hint=f"write {name}(text, ',')")
+    if name == "REGEXP_SPLIT_TO_TABLE":
+        return call("REGEXP_SPLIT_TO_ARRAY", *given)
+    text, mark, null = (one and one.copy() for one in (*given, None)[:3])
+    return exp.StringToArray(this=text, expression=mark, null=null)
 
 
 def _opened(node: Any, dialect: str) -> tuple[Any, list[_Column]]:
@@ -238,7 +240,7 @@ def _named(node: Any, dialect: str) -> Any:
     if name in ("JSON_TRANSFORM", "FROM_JSON") and dialect == "duckdb" and len(node.expressions) == 2:
         return _described(*node.expressions)
     if name in _SPLITS and dialect in (*SETS, "duckdb"):
-        return exp.Explode(this=_SPLITS[name](*node.expressions))
+        return exp.Explode(this=_split(name, node.expressions))
     if name in _MAKE_ROWS and dialect in SETS:
         return exp.Explode(this=call(_MAKE_ROWS[name], *node.expressions))
     return None

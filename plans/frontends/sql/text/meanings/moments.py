@@ -27,7 +27,7 @@ _WHOLE_SECONDS = ("duckdb", "snowflake", "bigquery", "trino", "presto", "athena"
 def _moment(node: Any, dialect: str) -> Any:
     names = ("year", "month", "day", "hour", "min", "sec")
     plain = all(name in names for name, value in node.args.items() if value is not None)
-    if not plain or dialect not in ("duckdb", "snowflake", *POSTGRES):
+    if not plain or dialect not in ("duckdb", "snowflake", "bigquery", *POSTGRES):
         return None
     return call("MAKE_TIMESTAMP_NTZ", *(node.args[name] for name in names))
 
