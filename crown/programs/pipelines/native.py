@@ -114,6 +114,7 @@ class NativeRuntime(ProgramRuntime):
                 if status == kernels.STAGES_FOLLOW:
                     self._in_step = False
                 prepared = pipeline.hand_over(prepared, status)
+                self._in_step = True  # until the steps have the nets that undo it
         except BaseException as error:
             rolled_back, nets = prepared, dict[str | int, Zset]()
             if status in (*kernels.ALL_DONE, kernels.STAGES_FOLLOW):
