@@ -87,7 +87,8 @@ class Propagation:
         self.buffers = self._flat
         if self.buffers.handed_out:
             self.buffers.renew()
-        self._end_loans()
+        if self._header[A.H_LOANS]:  # a batch was stopped
+            loans.call(self._arena)
         self.missing = {}
 
     def resume(self, progress: BatchProgress) -> None:
@@ -119,14 +120,10 @@ class Propagation:
         if self.buffers.handed_out:  # handed out by a batch that was stopped
             self.buffers.renew()
         self._marks[layout.X_I] = self._marks[layout.X_FILL] = 0
-        self._end_loans()
+        if self._header[A.H_LOANS]:  # a batch was stopped
+            loans.call(self._arena)
         self._running = self._run()
         return self._running
-
-    def _end_loans(self) -> None:
-        """Ends loans that a stopped batch has left."""
-        if self._header[A.H_LOANS]:
-            loans.call(self._arena)
 
     def discard_output(self) -> None:
         """Applies the rest of the batch without output."""

@@ -10,7 +10,6 @@ column once per distinct text, and the program looks up the result by the code o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -18,8 +17,10 @@ import numpy as np
 
 from crown.expressions.kernels import decimals as D
 from crown.expressions.kernels import evaluate as E
+from crown.expressions.literals import NotNative, is_text, is_wide, literal_words, pair
+from crown.expressions.moments import MOMENTS, rewritten
 from crown.store.arrow_buffers import encoded
-from crown.store.codec import NULL, encode, no_texts, uses_dictionary
+from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.expressions.build import places
 from plans.expressions.coercion import INTEGERS
@@ -32,23 +33,12 @@ _ON_DOUBLES = {"add": E.ADD_DOUBLES, "sub": E.SUB_DOUBLES, "mul": E.MUL_DOUBLES,
 _ON_SCALED = {"add": E.ADD_SCALED, "sub": E.SUB_SCALED, "mul": E.MUL_SCALED}
 _ON_DECIMALS = {"add": D.ADD, "sub": D.SUB, "mul": D.MUL, "div": D.DIV, "mod": D.MOD}
 _MICROS = ("micros_of", "months_of", "unix_micros", "timestamp_micros")
-_MOMENTS = ("timestamp", "timestamp_ntz")
 _PARTS = {"year": E.YEAR, "month": E.MONTH, "day": E.DAY}
 _OF_DOUBLES, _OF_WIDE = E.EQUAL_DOUBLES - E.EQUAL, E.EQUAL_WIDE - E.EQUAL
 _EQUALITIES = {"eq": E.EQUAL, "ne": E.EQUAL, "nseq": E.SAME}  # equality of two words; all other comparisons are LESS
 _MAX_LISTED = 32  # values of IN; there is one instruction per value
 _MAX_POWER = 18  # exponent of the largest power of ten that fits in a word
-WIDE_NULL = (0, NULL)
 _NO_TEXTS = np.empty(0, np.int64)
-
-
-class _NotNative(Exception):
-    """Tells which part of an expression has no native form."""
-
-
-def is_wide(type_: str) -> bool:
-    """Returns True for decimals of two words."""
-    return decimal_parts(type_) is not None and uses_dictionary(type_)
 
 
 class Program:
@@ -63,6 +53,7 @@ class Program:
     def __init__(self, expressions: Sequence[Expr], looks_up: bool = True) -> None:
         if looks_up:
             expressions = [_with_lookups(expr) for expr in expressions]
+        expressions = [expr.fold(rewritten) for expr in expressions]
         self._registers: dict[Any, int] = {}
         self._constants: list[int] = []
         self._texts: dict[str, int] = {}  # text of a comparison -> register of its code
@@ -117,11 +108,11 @@ class Program:
     def _register_of(self, expr: Expr) -> int:
         """Returns the register of an expression."""
         registers: list[int] = []
-        if _is_text(expr):
-            raise _NotNative("a text")
+        if is_text(expr):
+            raise NotNative("a text")
         for node in expr.postorder():
-            if node.op not in _EQUALITIES and node.op != "in" and any(map(_is_text, node.args)):
-                raise _NotNative("a text")
+            if node.op not in _EQUALITIES and node.op != "in" and any(map(is_text, node.args)):
+                raise NotNative("a text")
             first = len(registers) - len(node.args)
             registers[first:] = [self._node(node, registers[first:])]
         return registers[0]
@@ -129,15 +120,15 @@ class Program:
     def _node(self, node: Expr, args: list[int]) -> int:
         if node.op == "col":
             return self._registers["col", node.type, node.value]
-        if _is_text(node):
+        if is_text(node):
             return self._text(node.value)
         if node.op == "literal":
-            return self._constant(*_literal(node))
+            return self._constant(*literal_words(node))
         if node.op in _ON_DECIMALS and decimal_parts(node.type):
             return self._decimal(node, args)
         make = _NODES.get(node.op)
         if make is None:
-            raise _NotNative(node.op)
+            raise NotNative(node.op)
         return make(self, node, args)
 
     def _constant(self, low: int, high: int) -> int:
@@ -183,7 +174,7 @@ class Program:
         if node.type in INTEGERS and node.op in _ON_WHOLE:
             result = self._instruction(_ON_WHOLE[node.op], args)
             return self._instruction(E.NARROW, [result]) if node.type == "int32" else result
-        raise _NotNative(node.op)
+        raise NotNative(node.op)
 
     def _decimal(self, node: Expr, args: list[int]) -> int:
         left, right = map(places, node.args)
@@ -201,7 +192,7 @@ class Program:
             exact_scale = max(s, t)
             ups = (exact_scale - s, exact_scale - t)
         if exact_scale < scale or min(ups) < 0:
-            raise _NotNative("a scale that grows")
+            raise NotNative("a scale that grows")
         wide.append(is_wide(node.type))
         return self._exact(_ON_DECIMALS[node.op], args, ups, exact_scale - scale, p, wide)
 
@@ -210,7 +201,7 @@ class Program:
     ) -> int:
         bound = 10**precision
         scales = [word for up in ups for word in (up // _MAX_POWER, 10 ** (up % _MAX_POWER))]
-        parameters = [*scales, drop, *_pair(bound)]
+        parameters = [*scales, drop, *pair(bound)]
         flags = sum(1 << i for i, one in enumerate(wide) if one)
         a, b = (*args, args[0])[:2]
         return self._instruction(E.DECIMAL, [a, b], flags, parameters, third=op)
@@ -227,7 +218,7 @@ class Program:
         if source.type in INTEGERS and target == "float64":
             return self._instruction(E.TO_DOUBLE, args)
         if parts is None or (source.type not in INTEGERS and decimal_parts(source.type) is None):
-            raise _NotNative("cast")
+            raise NotNative("cast")
         scale = places(source)[1]
         up, drop = max(parts[1] - scale, 0), max(scale - parts[1], 0)
         wide = [is_wide(source.type), is_wide(source.type), is_wide(target)]
@@ -235,7 +226,7 @@ class Program:
 
     def _sign(self, node: Expr, args: list[int]) -> int:
         if node.args[0].type != node.type:
-            raise _NotNative(node.op)
+            raise NotNative(node.op)
         whole, double, wide = {
             "neg": (E.NEGATE, E.NEGATE_DOUBLE, E.NEGATE_WIDE),
             "abs": (E.ABSOLUTE, E.ABSOLUTE_DOUBLE, E.ABSOLUTE_WIDE),
@@ -253,7 +244,7 @@ class Program:
     def _comparison(self, node: Expr, args: list[int]) -> int:
         left, right = node.args
         if left.type == "null" or right.type == "null":
-            raise _NotNative("an untyped NULL")
+            raise NotNative("an untyped NULL")
         if left.type != right.type:
             args = self._of_one_scale(left, right, args)
         variant = 0
@@ -262,7 +253,7 @@ class Program:
         elif left.type == "float64":
             variant = _OF_DOUBLES
         elif uses_dictionary(left.type) and node.op not in _EQUALITIES:
-            raise _NotNative("the order of texts")
+            raise NotNative("the order of texts")
         if node.op in ("gt", "le"):
             args = args[::-1]
         result = self._instruction(_EQUALITIES.get(node.op, E.LESS) + variant, args)
@@ -271,11 +262,11 @@ class Program:
     def _of_one_scale(self, left: Expr, right: Expr, args: list[int]) -> list[int]:
         """Returns the registers of two numbers of different types as wide decimals of one scale."""
         if not all(one.type in INTEGERS or decimal_parts(one.type) for one in (left, right)):
-            raise _NotNative("values that are not decimals")
+            raise NotNative("values that are not decimals")
         shapes = [places(left), places(right)]
         scale = max(s for _, s in shapes)
         if max(p - s for p, s in shapes) + scale > MOST_DIGITS:
-            raise _NotNative("more digits than two words have")
+            raise NotNative("more digits than two words have")
         registers = []
         for one, (_, s), register in zip((left, right), shapes, args, strict=True):
             wide = is_wide(one.type)
@@ -297,9 +288,9 @@ class Program:
     def _in(self, node: Expr, args: list[int]) -> int:
         value, *items = node.args
         if any(item.type != value.type for item in items) or value.type == "null":
-            raise _NotNative("a list of several types")
+            raise NotNative("a list of several types")
         if len(items) > _MAX_LISTED:
-            raise _NotNative("a long list, which Arrow hashes")
+            raise NotNative("a long list, which Arrow hashes")
         matches = [
             self._comparison(Expr("eq", "bool", (value, item)), [args[0], register])
             for item, register in zip(items, args[1:], strict=True)
@@ -314,7 +305,7 @@ class Program:
 
     def _case(self, node: Expr, args: list[int]) -> int:
         if any(arg.type != node.type for arg in (*node.args[1:-1:2], node.args[-1])):
-            raise _NotNative("branches of several types")
+            raise NotNative("branches of several types")
         result = args[-1]
         for condition, value in reversed(list(zip(args[:-1:2], args[1:-1:2], strict=True))):
             result = self._select(node.type, condition, value, result)
@@ -322,7 +313,7 @@ class Program:
 
     def _coalesce(self, node: Expr, args: list[int]) -> int:
         if any(arg.type != node.type for arg in node.args):
-            raise _NotNative("values of several types")
+            raise NotNative("values of several types")
         result = args[-1]
         for register in reversed(args[:-1]):
             is_null = self._instruction(E.IS_NULL_WIDE if is_wide(node.type) else E.IS_NULL, [register])
@@ -331,23 +322,25 @@ class Program:
 
     def _part(self, node: Expr, args: list[int]) -> int:
         if node.args[0].type != "date" or node.type != "int32":
-            raise _NotNative(node.op)
+            raise NotNative(node.op)
         return self._instruction(_PARTS[node.op], args)
 
     def _plus_micros(self, node: Expr, args: list[int]) -> int:
         """Returns the register of a timestamp plus microseconds."""
-        if node.type not in _MOMENTS or node.args[0].type != node.type:
-            raise _NotNative(node.op)
+        if node.type not in MOMENTS or node.args[0].type != node.type:
+            raise NotNative(node.op)
         return self._instruction(E.ADD, args)
 
     def _window_start(self, node: Expr, args: list[int]) -> int:
         """Returns the register of the last multiple of a length that is not after a timestamp."""
         moment, length = node.args
-        if moment.type not in _MOMENTS or length.op != "literal" or length.value is None or length.value <= 0:
-            raise _NotNative(node.op)
-        remainder = self._instruction(E.MOD, args)  # has the sign of the timestamp
-        remainder = self._instruction(E.MOD, [self._instruction(E.ADD, [remainder, args[1]]), args[1]])
-        return self._instruction(E.SUB, [args[0], remainder])
+        if moment.type not in MOMENTS or length.op != "literal" or length.value is None or length.value <= 0:
+            raise NotNative(node.op)
+        return self._instruction(E.SUB, [args[0], self._floor_modulo(node, args)])
+
+    def _floor_modulo(self, node: Expr, args: list[int]) -> int:
+        remainder = self._instruction(E.MOD, args)  # has the sign of the number
+        return self._instruction(E.MOD, [self._instruction(E.ADD, [remainder, args[1]]), args[1]])
 
 
 _NODES: Mapping[str, Callable[[Program, Expr, list[int]], int]] = {
@@ -361,6 +354,8 @@ _NODES: Mapping[str, Callable[[Program, Expr, list[int]], int]] = {
     **dict.fromkeys(_MICROS, lambda program, node, args: args[0]),  # the codes are these numbers
     "plus_micros": Program._plus_micros,
     "tumble_start": Program._window_start,
+    "floor_divide": lambda program, node, args: program._instruction(E.FLOOR_DIVIDE, args),
+    "floor_modulo": Program._floor_modulo,
     "not": Program._not,
     "isnull": Program._is_null,
     "in": Program._in,
@@ -399,29 +394,6 @@ def _is_lookup(expr: Expr) -> bool:
     return not needs_no_arrow(expr)
 
 
-def _is_text(expr: Expr) -> bool:
-    return expr.op == "literal" and expr.type == "string" and expr.value is not None
-
-
-def _pair(value: int) -> tuple[int, int]:
-    low = value & ((1 << 64) - 1)
-    return low - ((low >> 63) << 64), value >> 64
-
-
-def _literal(expr: Expr) -> tuple[int, int]:
-    """Returns the words of a literal."""
-    if expr.value is None:
-        if expr.type == "null":
-            raise _NotNative("an untyped NULL")
-        return WIDE_NULL if is_wide(expr.type) else (NULL, 0)
-    parts = decimal_parts(expr.type)
-    if parts is not None:
-        return _pair(int(Fraction(expr.value) * 10 ** parts[1]))
-    if uses_dictionary(expr.type):
-        raise _NotNative("a text")
-    return int(encode(expr.evaluate({}, 1), expr.type, no_texts)[0]), 0
-
-
 def is_native(expr: Expr) -> bool:
     """Returns True if an expression has a native form."""
     return native((expr,)) is not None
@@ -431,7 +403,7 @@ def needs_no_arrow(expr: Expr) -> bool:
     """Returns True if an expression has a native form without lookups, so that Arrow evaluates no part of it."""
     try:
         Program((expr,), looks_up=False)
-    except _NotNative:
+    except NotNative:
         return False
     return True
 
@@ -441,5 +413,5 @@ def native(expressions: tuple[Expr, ...]) -> Program | None:
     """Returns expressions in native form; None if one of them has none."""
     try:
         return Program(expressions)
-    except _NotNative:
+    except NotNative:
         return None

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from crown.errors import ChangeError
 from crown.expressions.kernels.evaluate import CODES, PAIRS, WORDS
-from crown.expressions.program import WIDE_NULL, Program, is_native, is_wide, native
+from crown.expressions.literals import WIDE_NULL, is_wide
+from crown.expressions.program import Program, is_native, native
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.store.arrow_buffers import bits, flags, valid

@@ -24,7 +24,8 @@ from tests.plans.expressions import test_totality as totality
 from tests.stages.harness import parts
 
 NATIVE = ("add", "sub", "mul", "div", "mod", "neg", "abs", "eq", "ne", "lt", "le", "gt", "ge", "nseq", "and", "or")
-NATIVE += ("not", "isnull", "in", "case", "coalesce", "cast", "year", "month", "day")
+NATIVE += ("not", "isnull", "in", "case", "coalesce", "cast", "year", "month", "day", "hour", "minute", "second")
+NATIVE += ("unix_seconds", "unix_millis", "date_trunc")
 
 
 def coded(array: pa.Array, type_: str, dictionary: Dictionary) -> np.ndarray:

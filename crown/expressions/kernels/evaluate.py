@@ -32,6 +32,7 @@ EQUAL, LESS, SAME, EQUAL_DOUBLES, LESS_DOUBLES, SAME_DOUBLES, EQUAL_WIDE, LESS_W
     20, 21, 22, 23, 24, 25, 26, 27, 28,
 )  # fmt: skip
 AND, OR, NOT, IS_NULL, IS_NULL_WIDE, SELECT, YEAR, MONTH, DAY, LOOKUP = 29, 30, 31, 32, 33, 34, 35, 36, 37, 38
+FLOOR_DIVIDE = 39  # of whole numbers, by a positive one
 # Words of an instruction. Operands are registers.
 (
     I_OPERATION,
@@ -87,6 +88,8 @@ def _whole_numbers(op, a, b):
         return NULL if product_leaves(a, b) else a * b
     if b == 0:
         return NULL
+    if op == FLOOR_DIVIDE:
+        return a // b
     if b == -1:
         return ZERO
     rest = a % b
@@ -160,7 +163,7 @@ def _binary(op, a, b):
         return ZERO + (a < b)
     if op == LESS_DOUBLES:
         return ZERO + _less_doubles(a, b)
-    if op <= MOD:
+    if op <= MOD or op == FLOOR_DIVIDE:
         return _whole_numbers(op, a, b)
     return _on_doubles(op, a, b)
 
@@ -263,7 +266,7 @@ def _run(plan, instruction, registers, n, scratch):
             if high != NULL and (op == NEGATE_WIDE or high < 0):
                 low, high = -low, ~high + (low == 0)
             registers[target + i], registers[target + BLOCK_ROWS + i] = low, high
-    elif op in (NEGATE, ABSOLUTE, NARROW, NOT) or NEGATE_DOUBLE <= op <= TO_DOUBLE or op >= YEAR:
+    elif op in (NEGATE, ABSOLUTE, NARROW, NOT) or NEGATE_DOUBLE <= op <= TO_DOUBLE or YEAR <= op <= DAY:
         for i in range(n):
             value = registers[a + i]
             registers[target + i] = NULL if value == NULL else _unary(op, value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from crown.expressions.kernels.evaluate import CODES, WORDS
-from crown.expressions.program import is_wide
+from crown.expressions.literals import is_wide
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels.blocks import B_FORMS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
 from crown.results.columns import Column

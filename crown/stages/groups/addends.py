@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crown.engine.payload import Parts
-from crown.expressions.program import is_wide
+from crown.expressions.literals import is_wide
 from crown.kernels.numbers.fixed import FAR_LIMBS, FLOAT_LIMBS
 from crown.results.columns import Column, Frame
 from crown.stages.groups import rounded

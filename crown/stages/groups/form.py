@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crown.expressions.kernels.evaluate import CODES, WORDS
-from crown.expressions.program import Program, is_wide, native
+from crown.expressions.literals import is_wide
+from crown.expressions.program import Program, native
 from crown.stages.groups.aggregates import Rule
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout

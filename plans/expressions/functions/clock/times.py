@@ -19,14 +19,14 @@ _UNITS = {
     "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month", "mm": "month",
     "mon": "month", "week": "week",
 }  # fmt: skip
-_SHORT = {
+FIXED_UNITS = {
     "day": dates.DAY, "dd": dates.DAY, "hour": 3_600 * dates.SECOND, "minute": 60 * dates.SECOND,
     "second": dates.SECOND, "millisecond": 1_000, "microsecond": 1,
 }  # fmt: skip
 _NAMED_PARTS: dict[str, tuple[str, ...]] = {**dict.fromkeys(dates.PART, ()), "day": ("dayofmonth",)}
 _HIDDEN_PARTS = {"yearofweek": "YEAROFWEEK", "dayofweek_iso": "DOW_ISO"}
 _WRAPS = "Also DATE `+` and `-` whole numbers. Days beyond the last date wrap around, as in Spark."
-_SHORTER = "If the month is too short, the result is its last day."
+FIXED_UNITSER = "If the month is too short, the result is its last day."
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 
 
@@ -64,7 +64,7 @@ def _truncated(type_: pa.DataType, unit: Any, value: Any) -> Any:
         if name in _UNITS:
             return dates.of_moments(_floor_day(dates.days_of(array), _UNITS[name]), 0, type_, array)
         clock = dates.clock_of(array)
-        return dates.of_moments(dates.days_of(array), clock - clock % _SHORT[name], type_, array)
+        return dates.of_moments(dates.days_of(array), clock - clock % FIXED_UNITS[name], type_, array)
 
     return on_arrays(truncate, value)
 
@@ -177,7 +177,9 @@ TABLE = (
         sql=lambda a: f"EXTRACT(SECOND FROM {a[0]})",
         hidden=True,
     ),
-    function("date_trunc", "unit timestamp", _unit_type(0, "DATE_TRUNC", (*_UNITS, *_SHORT), "timestamp"), _truncated),
+    function(
+        "date_trunc", "unit timestamp", _unit_type(0, "DATE_TRUNC", (*_UNITS, *FIXED_UNITS), "timestamp"), _truncated
+    ),
     function("trunc", "date unit", _unit_type(1, "TRUNC", tuple(_UNITS), "date"), _date_truncated),
     function(
         "date_add",
@@ -200,7 +202,7 @@ TABLE = (
         "date",
         _with_count(_months_later),
         null="a date outside the calendar",
-        note=_SHORTER,
+        note=FIXED_UNITSER,
     ),
     function("plus_months", "moment int32", same_type, _with_count(_months_later), sql=_interval("MONTH"), hidden=True),
     function(
