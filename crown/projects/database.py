@@ -3,19 +3,16 @@
     files and tables of the sources -> changes -> one database -> the views, and Parquet files of them
 
 The definitions are read when the project is opened. The position up to which each source was read is part of the note
-of a batch, so it is committed together with the batch. Views are ordered by what they read.
+of a batch, so it is committed together with the batch.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,112 +29,12 @@ from crown.errors import CrownError, ProjectError
 from crown.guards.arguments import Size
 from crown.ingest.tables.columns import WEIGHT
 from crown.projects.definitions import Defined, defined
+from crown.projects.order import digest_of, in_order
+from crown.projects.reports import Report
 from crown.projects.sources import Source, source
 from crown.projects.specification import INTO, REFRESH, STRICT, Specification
 from crown.store.arrow_buffers import words
-from plans.errors import PlanError
-from plans.program import Program
-from plans.programs import named
 from plans.schema import Schema
-
-
-@dataclass
-class Report:
-    """The result of a run: its version, its seconds, the number of changes of each source and how they were found, and
-    the numbers of rows inserted into and deleted from each view."""
-
-    version: int = 0
-    read: dict[str, tuple[int, str]] = field(default_factory=dict)
-    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    def lines(self) -> Iterator[str]:
-        """Yields lines for people."""
-        for name, (rows, how) in self.read.items():
-            yield f"source {name}  {rows} changes  {how}"
-        for name, (inserted, deleted) in self.changed.items():
-            yield f"view {name}  +{inserted} -{deleted}{self._note(name)}"
-        yield f"version {self.version} in {self.seconds:.1f} s"
-
-    def _note(self, view: str) -> str:
-        """Returns further words about a view."""
-        return ""
-
-
-_UNKNOWN = re.compile(r"unknown table (?P<name>\w+)")
-
-
-@dataclass(frozen=True)
-class Ordered:
-    """A view, ordered after the views that it reads. ``digest``: of its query, and of the views that it reads."""
-
-    name: str
-    query: str
-    digest: str
-
-
-def in_order(definitions: list[Defined], schema: Schema) -> list[Ordered]:
-    """Returns the views in an order in which each view follows those that it reads. Raises PlanError for a view that
-    cannot be maintained over these tables, and for a cycle of views."""
-    return _Order(definitions, schema).run()
-
-
-def digest_of(value: object) -> str:
-    """Returns a digest of the representation of a value."""
-    return hashlib.sha256(repr(value).encode()).hexdigest()
-
-
-class _Order:
-    def __init__(self, definitions: list[Defined], schema: Schema) -> None:
-        self._definitions = {one.name.lower(): one for one in definitions}
-        self._program: Program = named.empty(schema)
-        self._found: dict[str, Ordered] = {}
-        self._open: list[str] = []
-
-    def run(self) -> list[Ordered]:
-        for one in self._definitions.values():
-            self._take(one)
-        return list(self._found.values())
-
-    def _take(self, one: Defined) -> None:
-        if one.name in self._found:
-            return
-        if one.name in self._open:
-            ring = " -> ".join([*self._open[self._open.index(one.name) :], one.name])
-            raise PlanError(f"{one.place}: the view {one.name} reads itself ({ring})", hint="remove the cycle")
-        self._open.append(one.name)
-        while True:
-            try:
-                self._program = named.added(self._program, one.name, one.query)
-                break
-            except PlanError as error:
-                self._take(self._missed(one, error))
-        self._open.pop()
-        reads = named.result_of(self._program, one.name).reads
-        digest = digest_of([one.query, *(self._found[name].digest for name in reads)])
-        self._found[one.name] = Ordered(one.name, one.query, digest)
-
-    def _missed(self, one: Defined, error: PlanError) -> Defined:
-        """Returns the view that a query reads and that was not added yet. Raises PlanError if the error has another
-        cause."""
-        missing = _UNKNOWN.fullmatch(error.message)
-        name = "" if missing is None else missing["name"].lower()
-        if name == one.name.lower() or (name in self._definitions and self._definitions[name].name not in self._found):
-            return self._definitions[name]
-        if missing is not None:
-            known = ", ".join([*(table.name for table in self._program.tables), *self._found])
-            raise PlanError(
-                f"{one.place}: {one.name} reads {missing['name']}, which is neither a source nor a view",
-                hint=f"name it with crown.source.{missing['name']} in the configuration; there are: {known}",
-            ) from None
-        hint = f"{error.hint}; or use crown pipelines run, under which Spark computes it" if error.hint else ""
-        raise PlanError(
-            f"{one.place}: the view {one.name} cannot be maintained: {error.message}",
-            hint=hint or "use crown pipelines run, under which Spark computes it",
-            position=error.position,
-            text=error.text,
-        ) from None
-
 
 _MEANING = ("spark.sql.ansi.enabled", "spark.sql.caseSensitive", "spark.sql.session.timeZone")
 """Settings of Spark that change the meaning of a query."""

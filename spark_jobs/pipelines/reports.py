@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from crown.projects.database import Report as Basic
+from crown.projects.reports import Report as Basic
 from plans.search.cells.groups import Groups
 
 

@@ -21,7 +21,7 @@ from crown.kernels.memory.arena import ONE, ZERO
 from crown.kernels.memory.pointers import constants, words
 from crown.kernels.numbers.doubles import double_of, word_of
 from crown.kernels.numbers.limbs import product_leaves, sum_leaves
-from crown.kernels.strings import NULL, value_word
+from crown.kernels.strings import NULL, short_number, value_word
 
 WORDS, CODES, PAIRS = 0, 1, 2  # forms of an input: words, codes of wide decimals, wide decimals themselves
 ADD, SUB, MUL, MOD, NEGATE, ABSOLUTE, NARROW = 0, 1, 2, 3, 4, 5, 6  # of whole numbers
@@ -65,6 +65,20 @@ def _wide(low, high, wide):
     if wide == 0:
         return low, low >> 63
     return low, high
+
+
+@device
+def write_codes(memory, pairs, n, out):
+    """Writes the codes of ``n`` wide decimals of two words each. Returns False if one is not its own code."""
+    for i in range(n):
+        low, high = memory[pairs + 2 * i], memory[pairs + 2 * i + 1]
+        code = ZERO + NULL
+        if high != NULL:
+            code = short_number(low) if high == low >> 63 else ZERO
+            if code == 0:
+                return False
+        memory[out + i] = code
+    return True
 
 
 @device

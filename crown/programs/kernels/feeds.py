@@ -8,11 +8,11 @@ A column that is only projected is not copied unless a filter leaves out tuples:
 from __future__ import annotations
 
 from crown.expressions.kernels.decimals import SCRATCH
-from crown.expressions.kernels.evaluate import CODES, P_INPUT_COUNT, PAIRS, WORDS, evaluate_rows
+from crown.expressions.kernels.evaluate import CODES, P_INPUT_COUNT, PAIRS, WORDS, evaluate_rows, write_codes
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
-from crown.kernels.strings import NULL, short_number
+from crown.kernels.strings import NULL
 from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHT_SUM, B_WEIGHTS, BLOCK_WORDS
 
 # Words of a feed in the plan.
@@ -83,20 +83,6 @@ def _copy_chosen(memory, forms, width, chosen, m, free):
 
 
 @device
-def _write_codes(memory, pairs, n, out):
-    """Writes the codes of ``n`` wide decimals of two words each. Returns False if one is not its own code."""
-    for i in range(n):
-        low, high = memory[pairs + 2 * i], memory[pairs + 2 * i + 1]
-        code = ZERO + NULL
-        if high != NULL:
-            code = short_number(low) if high == low >> 63 else ZERO
-            if code == 0:
-                return False
-        memory[out + i] = code
-    return True
-
-
-@device
 def apply_feed(plan, feed, dictionary, memory, scratch, texts, free, state, blocks):
     """Makes the block of the feed at ``plan[feed]`` in the memory from word ``free`` on. O(tuples * instructions).
 
@@ -147,7 +133,7 @@ def apply_feed(plan, feed, dictionary, memory, scratch, texts, free, state, bloc
     if plan[feed + F_STORES_CODES] == 1:
         for j in range(width):
             if forms[2 * j] == PAIRS:
-                if not _write_codes(memory, forms[2 * j + 1], n, free):
+                if not write_codes(memory, forms[2 * j + 1], n, free):
                     return ZERO + NO_CODE
                 forms[2 * j], forms[2 * j + 1] = CODES, free
                 free += n

@@ -19,7 +19,8 @@ Terms:
     gate      counts the tuples of the sources in the base tables, and rejects deletes that find no tuple
     feed      an operator that projects, computes and filters the tuples of a block (``feeds``)
     net       a block in which each distinct tuple occurs once, deletes first (``nets``)
-    core      the engine of a join: its arena, plan, scratch and buffer of rows (``crown.engine``, ``joins``)
+    core      the engine of a join: its arena, plan, scratch and buffer of rows (``crown.engine``, ``joins``,
+              ``join_inputs``)
 
 Constants of layouts have one prefix each: ``P_`` plan, ``R_`` run, ``B_`` block, ``S_`` source, and in the plan ``F_``
 feed, ``I_`` join input, ``J_`` join, ``V_`` visit, ``N_`` net, ``G_`` groups, ``U_`` union, ``C_`` pointwise stage;
@@ -68,7 +69,7 @@ NO_OUTPUT = -2  # the call has no output: other stages follow
 # Kinds of operators.
 (
     FEED,  # see ``feeds``
-    JOIN_INPUT,  # see ``joins``
+    JOIN_INPUT,  # see ``join_inputs``
     JOIN,  # see ``joins``
     NET,  # see ``nets``
     GROUPS,  # see ``groups``

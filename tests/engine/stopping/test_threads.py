@@ -145,11 +145,11 @@ def test_what_one_cell_refuses_to_discard_is_taken_back_in_all(monkeypatch: pyte
 
     many = engine_of(plans.plan("Q(a,b,c) :- e(a,b), e(b,c).", EDGES), threads=2)
     many.discard({"e": pa.table({"s": range(50), "d": range(1, 51)})})
-    before, cores = many.count(), join_of(many).cores
+    before, cores = many.result.count(), join_of(many).cores
     monkeypatch.setattr(cores[1], "_begin", refuse)
     with pytest.raises(MemoryBudgetError):
         many.discard({"e": pa.table({"s": range(100, 150), "d": range(101, 151)})})
-    assert many.count() == before > 0
+    assert many.result.count() == before > 0
     many.check_invariants()
 
 

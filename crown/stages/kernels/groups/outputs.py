@@ -9,11 +9,10 @@ if it has two words, then the program.
 
 from __future__ import annotations
 
-from crown.expressions.kernels.evaluate import evaluate_rows
+from crown.expressions.kernels.evaluate import evaluate_rows, write_codes
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
-from crown.kernels.strings import NULL, short_number
 from crown.stages.kernels.groups.batch import COLUMN_WORDS, PASSED, V_SOURCE, write_column
 
 # Words of a plan.
@@ -73,14 +72,8 @@ def compute(arena, dictionary, plan, width, handles, groups, rows, memory, readi
     passed, source = free, out + plan[O_HAVING] * total
     for number in range(plan[O_COLUMN_COUNT]):
         if plan[wide + number] == 1:
-            for i in range(total):
-                low, high = memory[source + 2 * i], memory[source + 2 * i + 1]
-                code = ZERO + NULL
-                if high != NULL:
-                    code = short_number(low) if high == low >> 63 else ZERO
-                    if code == 0:
-                        return ZERO - 1
-                memory[free + i] = code
+            if not write_codes(memory, source, total, free):
+                return ZERO - 1
             source += total
         else:
             for i in range(total):
