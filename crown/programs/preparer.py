@@ -28,7 +28,7 @@ from plans.schema import Table
 
 
 def reject_late_rows(batch: CheckedBatch, table: WindowedTable, intern: Intern) -> CheckedBatch:
-    """Returns a batch in which late rows are rejected, unless the window drops them. O(rows).
+    """Rejects the late rows of a batch, unless the window drops them. O(rows).
 
     Raises LateRowError for the first late row if the window is declared so.
     """
@@ -81,7 +81,7 @@ def _positions(batch: CheckedBatch) -> np.ndarray:
 
 
 def _reject_rows(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
-    """Returns a batch in which more rows are rejected. ``reasons``: by position among the accepted rows."""
+    """Rejects rows of a batch. ``reasons``: by position among the accepted rows."""
     if not reasons:
         return batch
     keep = np.ones(len(batch.weights), bool)

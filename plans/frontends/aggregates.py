@@ -95,7 +95,7 @@ def pick(
     rows: Callable[[tuple[tuple[str, Expr], ...]], Query],
     keys: Sequence[tuple[Expr, Expr]],
 ) -> Source:
-    """Returns a source that is joined with the groups, and has for each group the row with the value of an aggregate.
+    """Returns a source to join with the groups. It has, for each group, the row with the value of an aggregate.
 
     `rows` makes a query of the grouped rows. `keys` are the grouping keys, over the rows and over the groups.
     """

@@ -46,7 +46,7 @@ class Tree:
     atom: int
     free: bool
     children: tuple[Tree, ...]
-    steps: tuple[float, ...]  # the cost of a step up from each child
+    unique: tuple[bool, ...]  # per child: the node has at most one row with the key of the edge
     height: int
     levels: int
     cost: float
@@ -64,12 +64,18 @@ def levels_of(atom: int, children: Sequence[Tree]) -> int:
     return (atom >= 0) + max((child.levels for child in children), default=0)
 
 
-def height_of(atom: int, children: Sequence[Tree], steps: Sequence[float]) -> int:
+def height_of(atom: int, children: Sequence[Tree], unique: Sequence[bool]) -> int:
     """Returns the height of a node by which update times are bounded: `levels_of`, but without the last step of a path
     if the node has one row per key by a declared key. Such a step costs O(1), like one to a virtual node.
     """
-    many = [child.levels + 1 for child, step in zip(children, steps, strict=True) if step == step_cost(one_row=False)]
+    many = [child.levels + 1 for child, one_row in zip(children, unique, strict=True) if not one_row]
     return max((*many, *(child.height for child in children)), default=0) or int(atom >= 0)
+
+
+def cost_of(children: Sequence[Tree], unique: Sequence[bool]) -> float:
+    """Returns Σ depth·rate below a node with these children."""
+    edges = zip(children, unique, strict=True)
+    return sum(child.cost + step_cost(one_row) * child.weight for child, one_row in edges)
 
 
 def rank(tree: Tree) -> tuple[float, int, float, int, int, tuple[int, ...]]:
@@ -256,8 +262,8 @@ class _Search:
         """Returns the kind of a node, without the node's own part, after one more child."""
         if self.counted:
             return have[0] + edge.events, have[1] and edge.quiet, False
-        step = self._step(top, top.attributes & child.attributes)
-        return max(have[0], height_of(top.atom, (child,), (step,))), max(have[1], child.levels), False
+        unique = self._unique(top, top.attributes & child.attributes)
+        return max(have[0], height_of(top.atom, (child,), (unique,))), max(have[1], child.levels), False
 
     def _edge(self, top: _Top, child: Tree) -> _Edge:
         """Returns the cost of publications on an edge. It is zero if no rows are counted, or if the child is free."""
@@ -267,28 +273,28 @@ class _Search:
         if child.quiet and self.fans.quiet(child.atom, child.attributes, key):
             return _Edge()
         if top.adds:
-            return _Edge(self._step(top, key) * child.events, 0.0, False)
+            return _Edge(step_cost(self._unique(top, key)) * child.events, 0.0, False)
         reached = self.fans.fan(top.atom, top.attributes, key) * child.events
         return _Edge(reached, reached, False)
 
-    def _step(self, top: _Top, key: int) -> float:
-        """Returns the cost of a step up to a node by a key."""
-        return step_cost(self.fans.one_row(top.atom, top.attributes, key))
+    def _unique(self, top: _Top, key: int) -> bool:
+        """Returns whether a node has at most one row with a key."""
+        return self.fans.one_row(top.atom, top.attributes, key)
 
     def _node(self, top: _Top, children: tuple[Tree, ...]) -> Tree:
         atom = top.atom
         edges = [self._edge(top, child) for child in children]
-        steps = tuple(self._step(top, top.attributes & child.attributes) for child in children)
+        unique = tuple(self._unique(top, top.attributes & child.attributes) for child in children)
         rate = self.rates[atom] if atom >= 0 else 0.0
         return Tree(
             top.attributes,
             atom,
             top.free,
             children,
-            steps,
-            height_of(atom, children, steps),
+            unique,
+            height_of(atom, children, unique),
             levels_of(atom, children),
-            cost=sum(child.cost + step * child.weight for child, step in zip(children, steps, strict=True)),
+            cost=cost_of(children, unique),
             weight=rate + sum(child.weight for child in children),
             virtuals=(atom < 0) + sum(child.virtuals for child in children),
             order=(atom, *(i for child in children for i in child.order), -2),

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
 from plans.queries.conjunction import Atom, Conjunction
-from plans.search.cost import step_cost
 from plans.search.decomposition import Decomposition
-from plans.search.jointree import Forest, Tree, height_of, levels_of, rank
+from plans.search.jointree import Forest, Tree, cost_of, height_of, levels_of, rank
 from plans.theory.hypergraph import Hypergraph
 
 
@@ -82,7 +81,7 @@ def padded_tree(tree: Tree, parts: Decomposition, count: int, rates: Sequence[fl
             return None
         height = 0 if node is tree else 1
         leaf = Tree(edge, atom, True, (), (), height, height, 0.0, rates[atom], 0, (atom, -2), events=rates[atom])
-        grown = replace(node, steps=(*node.steps, step_cost(one_row=False)))
+        grown = replace(node, unique=(*node.unique, False))
         tree = _replaced(tree, node, _over(grown, (*node.children, leaf)))
     return tree
 
@@ -118,9 +117,9 @@ def _over(node: Tree, children: tuple[Tree, ...]) -> Tree:
     return replace(
         node,
         children=children,
-        height=height_of(node.atom, children, node.steps),
+        height=height_of(node.atom, children, node.unique),
         levels=levels_of(node.atom, children),
-        cost=sum(child.cost + step * child.weight for child, step in zip(children, node.steps, strict=True)),
+        cost=cost_of(children, node.unique),
         weight=own + sum(child.weight for child in children),
         order=(node.atom, *(i for child in children for i in child.order), -2),
     )

@@ -9,6 +9,7 @@ from plans.errors import PlanError
 from plans.plan import Bag, Candidate
 from plans.queries.conjunction import Atom, Conjunction
 from plans.search import padding
+from plans.search.cost import step_cost
 from plans.search.counted.fans import closure, fans
 from plans.search.decomposition import Decomposition
 from plans.search.jointree import Forest, Tree, generalized_join_trees, rank
@@ -133,7 +134,8 @@ def _candidate(tree: Tree, graph: Hypergraph, parts: Decomposition, counted: boo
         name = parts.name(part.atom, graph) if part.atom >= 0 else graph.label(part.attributes)
         if part.atom >= 0:
             depths[name] = depth
-        below = ", ".join(line(child, depth + step) for child, step in zip(part.children, part.steps, strict=True))
+        edges = zip(part.children, part.unique, strict=True)
+        below = ", ".join(line(child, depth + step_cost(one_row)) for child, one_row in edges)
         return f"{name}({below})" if below else name
 
     return Candidate(line(tree, 0.0), tree.height, tree.touches if counted else tree.cost, depths)

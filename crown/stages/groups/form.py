@@ -14,7 +14,6 @@ from crown.expressions.program import Program, native
 from crown.stages.groups.aggregates import Rule
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout
-from crown.stages.kernels.groups import batch as group_batch
 from crown.stages.kernels.groups import batch as kernels
 from crown.stages.kernels.groups import outputs as output_kernels
 from plans.programs.stages import GroupStage
@@ -115,16 +114,16 @@ def native_outputs(
     reads = list[int]()
     for name, wide in program.reads:
         if name in stage.keys:
-            found: list[int] | None = [group_batch.KEY, stage.keys.index(name)]
+            found: list[int] | None = [kernels.KEY, stage.keys.index(name)]
         elif name not in by_name:
             return None  # the digits of a sum that is sent to another cell
         elif (reading := by_name[name].reading) is not None:
-            found = [group_batch.PASSED, readings.index(reading)] if reading in readings else None
+            found = [kernels.PASSED, readings.index(reading)] if reading in readings else None
         else:
             found = by_name[name].native(layout)
         if found is None:
             return None
-        reads += [*found, *[0] * (group_batch.COLUMN_WORDS - len(found)), CODES if wide else WORDS]
+        reads += [*found, *[0] * (kernels.COLUMN_WORDS - len(found)), CODES if wide else WORDS]
     wide_columns = [int(is_wide(expr.type)) for expr in exprs]
     n = len(program.reads)
     head = [n, len(having), len(exprs), program.output_words]

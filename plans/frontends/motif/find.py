@@ -54,7 +54,7 @@ def conditions(text: str, elements: Mapping[str, Mapping[str, str]], dialect: st
 
 
 def _local(part: Expr, plain: Mapping[str, str]) -> Expr:
-    """Returns a condition in which columns that are not structs are named `name.`."""
+    """Renames the columns of a condition that are not structs to `name.`."""
     from plans.expressions.build import col, substitute
 
     types = {node.value: node.type for node in part.postorder() if node.op == "col"}

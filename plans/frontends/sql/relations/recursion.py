@@ -38,7 +38,7 @@ _STEP = {"expressions", "from_", "from", "where", "kind"}
 
 
 def with_recursions(root: exp.Expression, tables: Container[str], text: Text) -> exp.Expression:
-    """Returns a query in which CTEs that read themselves are constants. Raises PlanError if they read tables."""
+    """Replaces CTEs that read themselves by their rows. Raises PlanError if they read tables."""
     for clause in nodes(root, exp.With):
         for cte in clause.expressions:
             if _reads(cte.this, cte.alias) and (clause.args.get("recursive") or cte.alias not in tables):
@@ -135,7 +135,7 @@ class _Recursion:
         return self._text.error(what, self._cte, "cast one of them")
 
     def rows(self) -> exp.Select:
-        """Returns a query of the rows. Raises PlanError if there are too many."""
+        """Returns a query that lists the rows. Raises PlanError if there are too many."""
         types = self._types()
         fields = [f"c{place}" for place in range(len(types))]
         where = self._step.args.get("where")

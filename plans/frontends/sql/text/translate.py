@@ -353,8 +353,8 @@ _WALL_CLOCKS = (_TYPES.TIMESTAMP, _TYPES.DATETIME, _TYPES.DATETIME2, _TYPES.SMAL
 
 
 def with_lengths(tree: Any) -> Any:
-    """Returns a statement in which texts that are cast to INTERVAL, or are the distances of a frame, are INTERVALs, and
-    the bounds of an array of dates are dates."""
+    """Rewrites texts as INTERVALs if they are cast to INTERVAL or are the distances of a frame, and the bounds of an
+    array of dates as dates."""
     for node in nodes(tree, exp.Cast):
         made = _length(node.this)
         if made is not None and node.to.this == exp.DataType.Type.INTERVAL and not node.to.expressions:

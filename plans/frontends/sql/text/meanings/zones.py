@@ -43,7 +43,7 @@ def with_zones(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _with_operators(tree: Any, dialect: str) -> Any:
-    """Returns a statement in which Trino's AT_TIMEZONE is the operator."""
+    """Rewrites Trino's AT_TIMEZONE as the operator AT TIME ZONE."""
     return tree.transform(_operator) if dialect in TRINO else tree
 
 
@@ -111,13 +111,19 @@ def _instant(node: Any, dialect: str) -> Any:
 _WALL = exp.DataType.build("TIMESTAMPNTZ")
 
 
+def _without_zone(node: Any) -> Any:
+    """Returns a copy of a node without its zone."""
+    made = node.copy()
+    made.set("zone", None)
+    return made
+
+
 def _truncated(node: Any, dialect: str) -> Any:
     """Returns the instant at which a unit begins in a zone."""
     zone = node.args.get("zone")
     if zone is None:
         return None
-    inner = node.copy()
-    inner.set("zone", None)
+    inner = _without_zone(node)
     inner.set("this", _clock(node.this, zone))
     return _clock(inner, zone)
 
@@ -126,8 +132,7 @@ def _formatted(node: Any, dialect: str) -> Any:
     zone, value = node.args.get("zone"), node.this
     if zone is None:
         return None
-    made = node.copy()
-    made.set("zone", None)
+    made = _without_zone(node)
     made.set("this", _clock(value.this if isinstance(value, exp.TsOrDsToTimestamp) else value, zone))
     return made
 
@@ -136,9 +141,7 @@ def _parsed(node: Any, dialect: str) -> Any:
     zone = node.args.get("zone")
     if zone is None:
         return None
-    made = node.copy()
-    made.set("zone", None)
-    return _clock(exp.cast(made, _WALL), zone)
+    return _clock(exp.cast(_without_zone(node), _WALL), zone)
 
 
 def _text(node: Any, dialect: str) -> Any:
