@@ -98,14 +98,13 @@ def test_a_file_tells_the_columns_that_nobody_declared(tmp_path: Path, capsys: p
     ("text", "said"),
     [
         (None, "cannot read .*r.csv: there is no such file"),
-        ("a,b\n", "column a has no type (.|\n)*hint: the column has no value from which to infer its type; declare"),
-        (
-            "a,b\n,1\n",
-            "column a has no type (.|\n)*hint: the column has no value from which to infer its type; declare",
-        ),
+        ("", r"columns cannot be read from .*r.csv: it has no rows (.|\n)*hint: declare it: --schema 'r\(a int64"),
+        ("1,2\n", r"from .*r.csv: its first line does not name them (.|\n)*hint: declare it: --schema 'r\(a int64"),
+        ("a,b\n", r"column a has no type (.|\n)*hint: .*r.csv has no value of it; declare the columns: --schema 'r\(a"),
+        ("a,b\n,1\n", r"column a has no type (.|\n)*hint: .*r.csv has no value of it; declare the columns: --schema"),
         ("a,b,_Weight\n1,2,-1\n", "the batch has a column '_Weight'; rename it to '_weight'"),
     ],
-    ids=["no file", "no rows", "no value", "weights in another case"],
+    ids=["no file", "empty", "no header", "no rows", "no value", "weights in another case"],
 )
 def test_a_file_that_tells_no_columns_is_named(text: str | None, said: str, tmp_path: Path) -> None:
     if text is not None:

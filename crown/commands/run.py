@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,10 @@ from plans.commands.declare import (
     schema_of,
     windows_of,
 )
-from plans.files.rows import RowsFile
+from plans.files.rows import NoColumnsError, RowsFile
 from plans.frontends.datalog.tokens import looks_like as are_rules
 from plans.frontends.motif.patterns import looks_like
-from plans.types import arrow_type
+from plans.types import arrow_type, untyped, why_untyped
 
 HELP = "maintain a query over change files in this process and write its deltas, or the views of a pipeline project"
 REPORTS_PROGRESS = True
@@ -179,28 +180,41 @@ def _plan(args: argparse.Namespace, sources: dict[Path, RowsFile]) -> Program:
         for option, given in (("--schema", args.schema), ("--rate", args.rate)):
             if given:
                 raise ChangeError(f"the query is a plan, which has its own tables and rates; leave out {option}")
-    schema = _schema(query, schema_of(args.schema), args, sources)
-    with asking(schema):
+    unread: dict[str, str] = {}
+    schema = _schema(query, schema_of(args.schema), args, sources, unread)
+    with asking(schema, unread):
         return program(query, schema, rates=rates_of(args.rate), dialect=args.dialect, windows=windows or None)
 
 
-def _schema(query: str, declared: Schema, args: argparse.Namespace, sources: dict[Path, RowsFile]) -> Schema:
+def _schema(
+    query: str, declared: Schema, args: argparse.Namespace, sources: dict[Path, RowsFile], unread: dict[str, str]
+) -> Schema:
     """Returns the schema and the relations that were not declared, which are inferred from the files and the query.
-    Prints the inferred relations."""
+    Prints the inferred relations. Adds to ``unread`` why the columns of a relation cannot be read from its file."""
     if _is_plan(query):
         return declared
     tables = []
     for text in args.input:
         name, _, path = text.partition("=")
         if name.strip() not in declared and path not in ("", STANDARD_INPUT):
-            columns = sources.setdefault(Path(path), RowsFile(Path(path))).columns()
-            if columns is not None:
-                tables.append(Schema.of({name.strip(): _own(columns, query)})[name.strip()])
+            try:
+                columns = sources.setdefault(Path(path), RowsFile(Path(path))).columns()
+            except NoColumnsError as error:
+                unread[name.strip()] = str(error)
+            else:
+                tables.append(_with_reasons(Schema.of({name.strip(): _own(columns, query)})[name.strip()], path))
     made = completed(query, Schema((*declared.values(), *tables)))
-    guessed = [declaration(made[name]) for name in made if name not in declared]
+    guessed = [declaration(made[name]) for name in made if name not in declared and made[name].typed]
     if guessed and not args.quiet:
         print(f"no --schema for these, so they are read as: {', '.join(guessed)}", file=sys.stderr)
     return made
+
+
+def _with_reasons(table: Table, path: str) -> Table:
+    """Returns the relation of a file, whose columns without a type say that the file has no value of them."""
+    why = untyped(f"{path} has no value of it; declare the columns: --schema '{table.name}(a int64, b string)'")
+    columns = (replace(of, type=why) if why_untyped(of.type) is not None else of for of in table.columns)
+    return replace(table, columns=tuple(columns))
 
 
 def _own(columns: pa.Schema, query: str) -> pa.Schema:

@@ -175,7 +175,7 @@ class Folder:
                 f"source {self._name}: {self._path} has no file from which to read its columns; put one there"
             )
         first = min(files)
-        found = RowsFile(self._path / first if self._path.is_dir() else self._path).columns() or pa.schema([])
+        found = RowsFile(self._path / first if self._path.is_dir() else self._path).columns()
         columns = []
         for field in found:
             try:

@@ -19,7 +19,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -115,17 +115,21 @@ def _standard_input() -> str:
 
 
 @contextmanager
-def asking(schema: Schema) -> Iterator[None]:
-    """Adds a hint on how to declare a table to errors about an undeclared table."""
+def asking(schema: Schema, unread: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Adds a hint on how to declare a table to errors about an undeclared table.
+
+    ``unread``: why the columns of an undeclared table cannot be read from its file.
+    """
     try:
         yield
     except PlanError as error:
         missing = _UNKNOWN.fullmatch(error.message)
         if missing is None:
             raise
+        message = (unread or {}).get(missing["name"], error.message)
         known = f"; declared are: {', '.join(schema)}" if len(schema) else ""
         hint = f"declare it: --schema '{missing['name']}(a int64, b string)'{known}"
-        raise PlanError(error.message, hint=hint, position=error.position, text=error.text) from None
+        raise PlanError(message, hint=hint, position=error.position, text=error.text) from None
 
 
 _UNKNOWN = re.compile(r"unknown (?:table|relation) (?P<name>\w+)")

@@ -40,13 +40,14 @@ class Delimited:
         """The number of fields of each line that were ignored, because they follow the columns of the table."""
 
     def kinds(self) -> dict[str, str | None] | None:
-        """Returns the names in the header and the types of their columns, or None if the file has no header.
+        """Returns the names in the header and the types of their columns; {} if the text is empty, and None if its
+        first line is a row.
 
         A line is a header if one of its fields is not a number, and if it is not a valid row: some field is not a value
         of its column's type, or, in CSV and TSV, all columns are texts.
         """
         if not self._data.strip():
-            return None
+            return {}
         found = first_lines(self._data, self._format, self._where)
         first = [kind_of(pa.array([name or None], pa.string())) for name in found.names]
         if "string" not in first:

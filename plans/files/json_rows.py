@@ -70,15 +70,13 @@ class JsonRows:
         self._data = checked_text(data, where)
         self._where = where
 
-    def kinds(self) -> dict[str, str | None] | None:
-        """Returns the members of the rows and the types of their values, or None if there are no rows."""
+    def kinds(self) -> dict[str, str | None]:
+        """Returns the members of the rows and the types of their values."""
         read = self._arrow
         if read is not None and all(map(_as_written, read.columns)):
-            found = {name: _kind(read.column(name)) for name in read.column_names}
-        else:
-            table, members = self._texts
-            found = {name: member.kind(table.column(name)) for name, member in members.items()}
-        return found or None
+            return {name: _kind(read.column(name)) for name in read.column_names}
+        table, members = self._texts
+        return {name: member.kind(table.column(name)) for name, member in members.items()}
 
     def rows(self, table: Table, lines: bool = False) -> pa.Table:
         """Returns the rows: as Arrow reads them if this keeps the values of the table's columns, else as texts.

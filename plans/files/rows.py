@@ -22,6 +22,10 @@ from plans.schema import CHANGE_COLUMNS, WEIGHT, Table
 from plans.types import arrow_type, why_untyped
 
 
+class NoColumnsError(FileError):
+    """A file does not say which columns its rows have."""
+
+
 class Columnar:
     """The rows of one file. ``where``: its origin, for errors."""
 
@@ -75,23 +79,23 @@ class RowsFile:
     def _parts(self) -> dict[Path, Content]:
         return {path: content(*contents(path), Place(path)) for path in files_of(self._path)}
 
-    def columns(self) -> pa.Schema | None:
+    def columns(self) -> pa.Schema:
         """Returns the columns except those that describe changes. Their types are those of Parquet and Arrow files; in
-        other files they are inferred from all values. Returns None if a file has no column names, or no rows.
+        other files they are inferred from all values. A column without values has the type null.
 
-        Raises FileError if a file cannot be read.
+        Raises NoColumnsError if a file has no names of columns, or no rows. Raises FileError if a file cannot be read.
         """
         found: dict[str, pa.DataType] = {}
         kinds: dict[str, str | None] = {}
         schemas = []
-        for part in self._parts.values():
+        for path, part in self._parts.items():
             if isinstance(part, Columnar):
                 schemas.append(part.schema())
                 continue
             own = part.kinds()
-            if own is None and not isinstance(part, JsonRows):
-                return None
-            for name, kind in (own or {}).items():
+            if own is None:
+                raise self._no_columns(path, "its first line does not name them")
+            for name, kind in own.items():
                 kinds[name] = wider(kinds.get(name), kind)
         for schema in schemas:
             for field in schema:
@@ -100,7 +104,12 @@ class RowsFile:
             type_ = pa.null() if kind is None else arrow_type(planned(kind))
             found[name] = self._common(name, found.get(name, type_), type_)
         fields = {name: type_ for name, type_ in found.items() if name.lower() not in CHANGE_COLUMNS}
-        return pa.schema(list(fields.items())) if fields else None
+        if not fields:
+            raise self._no_columns(self._path, "it has no rows")
+        return pa.schema(list(fields.items()))
+
+    def _no_columns(self, path: Path, why: str) -> NoColumnsError:
+        return NoColumnsError(f"the columns cannot be read from {path}: {why}")
 
     def _common(self, name: str, one: pa.DataType, other: pa.DataType) -> pa.DataType:
         if one == other:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from crown.ingest.streams import window
 from plans.errors import FileError
-from plans.files.rows import RowsFile
+from plans.files.rows import NoColumnsError, RowsFile
 from plans.schema import CHANGE_TYPE, ROW_KIND, WEIGHT, Table
 from spark_jobs.errors import SourceError
 
@@ -82,11 +82,13 @@ def stage(
 
 
 def columns(path: Path) -> pa.Schema | None:
-    """Returns the columns that a file names; None for a list without a header. Raises SourceError if the file cannot be
-    read. Cost: all values of a file with a header are read.
+    """Returns the columns that a file names; None for a list without a header or rows. Raises SourceError if the
+    file cannot be read. Cost: all values of a file with a header are read.
     """
     try:
         return RowsFile(path).columns()
+    except NoColumnsError:
+        return None
     except FileError as error:
         raise SourceError(str(error)) from None
 

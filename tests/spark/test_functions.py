@@ -61,11 +61,12 @@ def test_a_function_that_fails_on_a_worker_says_so(spark) -> None:
 
 def test_functions_of_spark_are_refused_by_their_names(spark) -> None:
     plus = F.udf(lambda x: x + 1, "bigint")
-    spark.udf.register("plus_one", lambda x: x + 1, "bigint")
-    spark.createDataFrame([(1, 1, 5)], "id BIGINT, k BIGINT, x BIGINT").createOrReplaceTempView("t")
-    for query in (spark.table("t").select(plus("x").alias("y")), "SELECT plus_one(x) AS y FROM t"):
+    apart = clone(spark)
+    apart.udf.register("plus_one", lambda x: x + 1, "bigint")
+    apart.createDataFrame([(1, 1, 5)], "id BIGINT, k BIGINT, x BIGINT").createOrReplaceTempView("t")
+    for query in (apart.table("t").select(plus("x").alias("y")), "SELECT plus_one(x) AS y FROM t"):
         with pytest.raises(PlanError, match="user-defined function") as refused:
-            relation_of(spark, query, Schema.of(SCHEMA))
+            relation_of(apart, query, Schema.of(SCHEMA))
         assert "crown.function" in str(refused.value)
 
 

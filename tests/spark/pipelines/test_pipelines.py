@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql import SparkSession
 
 import crown
 from crown.errors import CrownError, ProjectError
@@ -185,20 +186,19 @@ def test_an_analysis_is_used_again_until_something_has_changed_that_it_depends_o
     file = shop.folder / "storage" / "crown" / "analysis.json"
     shop.pipeline().run()
 
-    def used() -> bool:
+    def used(session: SparkSession = spark) -> bool:
         project = Project.of(shop.folder)
-        project.load(Session.of(spark), {})
-        return stored_analysis(Session.of(spark), project.definitions, {}, file) is not None
+        project.load(Session.of(session), {})
+        return stored_analysis(Session.of(session), project.definitions, {}, file) is not None
 
     assert used()
-    spark.conf.set("spark.sql.crossJoin.enabled", "false")  # that no other test sets
-    assert not used(), "other settings"
-    spark.conf.unset("spark.sql.crossJoin.enabled")
-    assert used()
-    spark.udf.register("own_function", lambda x: x)
-    assert not used(), "a function whose body is not known"
-    spark.sql("DROP TEMPORARY FUNCTION own_function")
-    assert used()
+    apart = spark.newSession()
+    assert used(apart)
+    apart.conf.set("spark.sql.crossJoin.enabled", "false")
+    assert not used(apart), "other settings"
+    apart.conf.unset("spark.sql.crossJoin.enabled")
+    apart.udf.register("own_function", lambda x: x)
+    assert not used(apart), "a function whose body is not known"
     shop.define("c.sql", f"{CREATE} more AS SELECT shop, n + 1 AS n FROM totals")
     assert not used(), "another view"
     shop.pipeline().run()
