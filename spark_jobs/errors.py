@@ -4,6 +4,12 @@ import re
 
 from crown.errors import CrownError, SnapshotError
 
+ANEW = (
+    "start again with a new checkpoint (checkpoint=, --checkpoint) and an empty output: the job then reads all input "
+    "again, or bulk_load() fills both from the tables"
+)
+"""The remedy of an error after which a checkpoint cannot be continued."""
+
 _CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)+[\w$]+: (.+)$", re.M)
 
 

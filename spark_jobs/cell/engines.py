@@ -23,7 +23,7 @@ from crown.programs.program import ProgramEngine
 from plans.program import Program
 from spark_jobs.cell import engines
 from spark_jobs.cell.kept_plan import KeptPlan
-from spark_jobs.errors import BrokenChainError, DamagedStateError
+from spark_jobs.errors import ANEW, BrokenChainError, DamagedStateError
 from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog
 from spark_jobs.storage.folder import Folder
 
@@ -60,7 +60,7 @@ def loaded(source: Path, program: Program, path: Path | None, on_missing: str) -
     if engine.on_missing != on_missing:
         raise SnapshotError(
             f'{source} was written with on_missing="{engine.on_missing}", which decides what is stored; use the same '
-            "on_missing, or start with a new checkpoint"
+            f"on_missing, or {ANEW}"
         )
     return engine, extra
 

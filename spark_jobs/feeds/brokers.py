@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from plans.schema import Schema
-from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.errors import ANEW, CheckpointError, SourceError
 from spark_jobs.ingest.append_only import nodes_of, plan_of
 from spark_jobs.log.history import SparkHistory
 from spark_jobs.log.state_location import HANDOVER, HERE
@@ -137,13 +137,16 @@ def _compare(found: Mapping[str, str], checkpoint: Folder) -> None:
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, TypeError):
-        raise CheckpointError(f"{path} is damaged: restore it from a copy, or start with a new checkpoint") from None
+        raise CheckpointError(
+            f"{path} is damaged, so it is not known whether the offsets are those of these topics: restore it from a "
+            f"copy, or {ANEW}"
+        ) from None
     recreated = sorted(name for name, identifier in found.items() if known.get(name, identifier) != identifier)
     if recreated:
         raise CheckpointError(
             f"topic {recreated[0]!r} was recreated after the checkpoint {checkpoint} was started: the offsets in the "
-            "checkpoint are those of the old topic, whose changes are in the state. Start with a new checkpoint and "
-            f"a new output; or, if the new topic has the old one's records at the same offsets, delete {path}"
+            "checkpoint are those of the old topic, whose changes are in the state. If the new "
+            f"topic has the old one's records at the same offsets, delete {path}; else {ANEW}"
         )
     if {**known, **found} == known:
         return

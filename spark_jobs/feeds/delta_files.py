@@ -18,7 +18,7 @@ from pyspark.sql import datasource
 from pyspark.sql import types as T
 from typing_extensions import override
 
-from spark_jobs.errors import SourceError
+from spark_jobs.errors import ANEW, SourceError
 from spark_jobs.feeds.delta_source import ChangesReader, ChangesSource, TableSource, Versions, delta_errors, opened
 from spark_jobs.storage.address import masked
 from spark_jobs.tables.results.hidden import may_have_vectors
@@ -127,7 +127,7 @@ class _FilesReader(ChangesReader):
         if file.get("partitionValues") or file.get("deletionVector") or where.scheme not in ("", "file"):
             raise SourceError(
                 f"version {version} of the Delta table {masked(self._table)} has files of partitions, with deletion "
-                "vectors or outside of its folder, which the cells cannot read: start with a new checkpoint, and "
-                "load the table (delta_table)"
+                "vectors or outside of its folder, which the cells cannot read: "
+                f"load the table (delta_table), and {ANEW}"
             )
         return str(Path(self._table).absolute() / unquote(where.path))

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from crown.errors import needs
 from crown.ingest.conventions import CODES
-from spark_jobs.errors import SourceError
+from spark_jobs.errors import ANEW, SourceError
 from spark_jobs.feeds.delta_rows import DataFile, data_files
 from spark_jobs.storage.address import in_a_line, masked
 from spark_jobs.tables.results.hidden import refuse_mapped, refuse_vectors_among_changes
@@ -58,7 +58,7 @@ def delta_errors(table: str) -> Iterator[None]:
         reason = in_a_line(error)[:300].rstrip(". ")
         raise SourceError(
             f"the Delta table {masked(table)} cannot be read ({reason}): fix that; if versions that were not read yet "
-            "have been removed (VACUUM, log retention), start with a new checkpoint and load the table"
+            f"have been removed (VACUUM, log retention), {ANEW}"
         ) from None
 
 
@@ -152,7 +152,7 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
         if end["table"] != start["table"] or end["version"] < start["version"]:
             raise SourceError(
                 f"the Delta table {masked(self._table)} is not the table that the stream has read up to version "
-                f"{start['version']}: restore that table, or start with a new checkpoint"
+                f"{start['version']}: restore that table, or {ANEW}"
             )
 
     @override

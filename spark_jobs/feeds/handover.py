@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from typing_extensions import override
 
 from spark_jobs import cluster
-from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.errors import ANEW, CheckpointError, SourceError
 from spark_jobs.feeds.delta import delta_changes, delta_table, delta_version
 from spark_jobs.log.state_location import HANDOVER, HERE
 from spark_jobs.storage.address import masked
@@ -170,13 +170,14 @@ def handover(
         raise CheckpointError(f"cannot use {here.at(HANDOVER)}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise CheckpointError(
-            f"{here.at(HANDOVER)} is damaged: restore it from a copy, or start with a new checkpoint"
+            f"{here.at(HANDOVER)} is damaged, so the versions that the state has are not known: restore it from a "
+            f"copy, or {ANEW}"
         ) from None
     if known != named:
         differs = sorted(name for name in {*known, *named} if known.get(name) != named.get(name))[0]
         raise CheckpointError(
             f"the checkpoint {folder} hands over from {differs} = {known.get(differs, 'nothing')}, and now it is "
-            f"{named.get(differs, 'nothing')}: give the same feeds, or a new checkpoint"
+            f"{named.get(differs, 'nothing')}: give the same feeds, or {ANEW}"
         )
     return Handover(
         positions,

@@ -20,7 +20,7 @@ from crown.ingest.streams import window
 from plans.errors import FileError
 from plans.files.rows import NoColumnsError, RowsFile
 from plans.schema import CHANGE_TYPE, ROW_KIND, WEIGHT, Table
-from spark_jobs.errors import SourceError
+from spark_jobs.errors import ANEW, SourceError
 
 _FIRST_FILE = 1_000_000_000  # seconds since 1970, the first file's time; the stream reads files in the order of time
 
@@ -53,7 +53,7 @@ def stage(
             raise SourceError(
                 f"the checkpoint was started with {found['source']} (window {found['window']}, {found['batch_rows']} "
                 f"rows per batch); now it is {path} (window {span}, {batch_rows} rows per batch). Use the same, or "
-                "a new checkpoint"
+                f"{ANEW}"
             )
         return int(found["updates"])
     try:

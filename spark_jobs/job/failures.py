@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from crown.durable.files import write_durably
-from spark_jobs.errors import SparkJobError, cause_of
+from spark_jobs.errors import ANEW, SparkJobError, cause_of
 from spark_jobs.folders import local_folder
 from spark_jobs.scratch import scratch_root
 from spark_jobs.storage.address import masked
@@ -75,12 +75,12 @@ _KNOWN = [
     (
         re.compile(r"Partition (\S+) offset was changed from (\d+) to (\d+)"),
         "partition {0} of the topic ends at offset {2}, and the checkpoint is at offset {1}: the topic was "
-        "recreated or set back. Start with a new checkpoint and a new output",
+        f"recreated or set back, and its records are not those that the state has. Therefore {ANEW}",
     ),
     (
         re.compile(r"Partitions .+? have been deleted\.|Cannot find initial offsets for partitions"),
         "partitions of the topic that the checkpoint lists are missing: the topic was deleted or recreated. Restore "
-        "it, or start with a new checkpoint and a new output",
+        f"it, or {ANEW}",
     ),
     (
         re.compile(
@@ -89,8 +89,8 @@ _KNOWN = [
             r"Some data may have been lost because they are not available in Kafka"
         ),
         "the topic has removed records that were not read yet: keep records for longer than the job may be stopped "
-        "(retention.ms), and start with a new checkpoint and a new output, filled by bulk_load from the tables "
-        "themselves; or continue without these records (failOnDataLoss=false), and the result lacks their changes",
+        "(retention.ms); continue without these records (failOnDataLoss=false), and the result lacks their changes; or "
+        f"{ANEW}",
     ),
     (re.compile("No space left on device"), "a disk is full: make room, and start the job again"),
     (
@@ -99,8 +99,8 @@ _KNOWN = [
     ),
     (
         re.compile(r"Incomplete log file|(?:Failed to|Cannot) (?:parse|read) (?:log|offset)|malformed log file", re.I),
-        "a file of Spark's own checkpoint (offsets, commits, sources) is damaged: restore it from a copy, or start "
-        "again with a new checkpoint and output",
+        "a file of Spark's own checkpoint (offsets, commits, sources) is damaged, so Spark "
+        f"does not know which input the state has: restore it from a copy, or {ANEW}",
     ),
     (
         re.compile(r"JAVA_GATEWAY_EXITED"),

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.errors import SparkJobError
+from spark_jobs.errors import ANEW, SparkJobError
 from spark_jobs.folders import LOCK, locked
 from spark_jobs.job.sinks import LOG, SPARK
 from spark_jobs.log import compacted
@@ -120,8 +120,8 @@ def _claimable(folder: Folder, checkpoint: Path) -> None:
         written = SparkHistory(checkpoint).committed() + 1
         raise SparkJobError(
             f"--output {folder} does not exist, but the job of {checkpoint} has written {written} batches"
-            f"{_where(_read(LocalFolder(checkpoint), _OWN))}: give that folder, restore it, or start again with a new "
-            "checkpoint and output"
+            f"{_where(_read(LocalFolder(checkpoint), _OWN))}: give that folder, restore it, or "
+            f"{ANEW}"
         )
     ready(folder, "--output")
 
@@ -140,7 +140,7 @@ def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> 
     if mine is not None and (wrote := mine.get("sink", SPARK)) != sink:
         raise SparkJobError(
             f"the job of {checkpoint} has written {folder} with --sink {wrote}, and two sinks do not see each other's "
-            f"batches: use the same sink, or start again with a new checkpoint and output"
+            f"batches: use the same sink, or {ANEW}"
         )
     if written < 0 and not found:
         theirs = None  # a job that failed before its first batch has no claim
@@ -161,14 +161,14 @@ def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> 
         if committed >= 0:
             raise SparkJobError(
                 f"--output {folder} is empty, but the job of {checkpoint} has written {committed + 1} batches"
-                f"{_where(mine)}: they would be missing. Give the folder that has them, or start again with a new "
-                "checkpoint"
+                f"{_where(mine)}: they would be missing. Give the folder that has them, or "
+                f"{ANEW}"
             )
     if not committed <= written <= committed + 1:
         raise SparkJobError(
             f"{folder} has batches up to {written}, but its checkpoint {checkpoint} is at batch {committed}: one of "
-            "the two was replaced or reset. Restore the one that belongs to the other, or start again with a new "
-            "checkpoint and output"
+            "the two was replaced or reset. Restore the one that belongs to the other, or "
+            f"{ANEW}"
         )
     job = (mine or {}).get("job") or uuid.uuid4().hex
     _write(LocalFolder(checkpoint), _OWN, {"job": job, "output": str(folder), "sink": sink})
@@ -190,7 +190,7 @@ def _exists(folder: Folder) -> bool:
 def _replaced(folder: Folder) -> SparkJobError:
     return SparkJobError(
         f"--output {folder} was removed, or replaced by another, while the job was running: its contents are missing. "
-        "Restore it, or start again with a new checkpoint and output"
+        f"Restore it, or {ANEW}"
     )
 
 

@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 from crown.durable import packing
 from crown.durable.packing import DIGEST
 from crown.results.summed import summed
-from spark_jobs.errors import DamagedStateError, PlanChangedError
+from spark_jobs.errors import ANEW, DamagedStateError, PlanChangedError
 
 ONE_CELL, MASKED = 1, 2
 _MAGIC = b"CROWNDLT"
 _WEIGHT = "_weight"
 _MALFORMED = (ValueError, KeyError, TypeError, OverflowError)
-_RESTORE = "Restore the file from a copy, or start with a new checkpoint"
+_RESTORE = f"The state cannot be rebuilt without the file. Restore it from a copy, or {ANEW}"
 
 Changes = Mapping[str, pa.Table]
 
@@ -115,18 +115,21 @@ def unpack_head(read: Callable[[int, int], bytes], path: object, owner: Owner, b
 def _link(header: Mapping[str, Any], path: object, owner: Owner, batch: int) -> Link:
     """Returns the link of a header, without rows. Raises unless it belongs to this plan, stream, cell and batch."""
     if header["format"] != owner.format:
-        raise DamagedStateError(f"{path} has format {header['format']}, this version reads format {owner.format}")
+        raise DamagedStateError(
+            f"{path} has format {header['format']}, this version reads format {owner.format}: use the version that "
+            f"wrote it, or {ANEW}"
+        )
     if header["fingerprint"] != owner.fingerprint:
         raise PlanChangedError(
-            f"{path} was written by plan {header['fingerprint']}, but this is plan {owner.fingerprint}: give the "
-            "changed query a new checkpoint and a new output, or go back to the query of this one"
+            f"{path} was written by plan {header['fingerprint']}, but this is plan {owner.fingerprint}, and a "
+            f"changed query needs its own state: go back to the query of this one, or {ANEW}"
         )
     cut = header.get("cut", owner.cut)
     found = (header.get("stream", owner.stream), header["cell"], header["batch"])
     if found != (owner.stream, owner.cell, batch):
         raise DamagedStateError(
             f"{path} is the delta of batch {found[2]} of cell {found[1]} of stream {found[0]}, but it has the name of "
-            f"that of batch {batch} of cell {owner.cell} of stream {owner.stream} belongs: it was copied or renamed. "
+            f"that of batch {batch} of cell {owner.cell} of stream {owner.stream}: it was copied or renamed. "
             f"{_RESTORE}"
         )
     if cut != owner.cut:

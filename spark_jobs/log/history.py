@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
+from spark_jobs.errors import ANEW, BrokenChainError, CheckpointError, DamagedStateError
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders
 from spark_jobs.storage.folder import Folder
@@ -171,8 +171,8 @@ def check_next(log: CellLog, before: int, batch: int, spark_folder: Folder | Non
             raise BrokenChainError(
                 f"cell {log.cell}: Spark executes batch {batch}, but the newest in {log.folder} is {_name(before)}; "
                 "the batches in between may have had data, but Spark's checkpoint of this stream is in another folder. "
-                "foreachBatch did not read its batch, or the state was lost. Start again with new checkpoints, and "
-                "give checkpoint= the stream's own checkpointLocation"
+                "foreachBatch did not read its batch, or the state was lost. Give checkpoint= the stream's own "
+                f"checkpointLocation, which tells whether they had data, and {ANEW}"
             )
         if spark.had_data(number):
             raise missing_batch_error(spark.folder, number, log.cell, state, batch - 1, False)
@@ -224,7 +224,7 @@ def missing_batch_error(
     return BrokenChainError(
         f"Spark committed batch {committed} ({where}), but no cell has batch {batch} ({state}), which had new data: "
         "foreachBatch did not read it, or the state was lost. Restore lost files from a copy, and make foreachBatch "
-        f"read every batch. {repair}; or start again with a new checkpoint"
+        f"read every batch. {repair}; or {ANEW}"
     )
 
 
@@ -238,7 +238,7 @@ def unstarted_batch_error(
         "commits of Spark's checkpoint were lost or set back, or a second job writes to this state. Restore them from "
         f"a copy; or, to execute the batches from {batch} on again, run `crown state "
         f"{folder or 'CHECKPOINT'} --rollback-to {batch - 1}`, with --into for every table that the query writes; or "
-        "start again with a new checkpoint and a new output"
+        f"{ANEW}"
     )
 
 
@@ -248,7 +248,7 @@ def lost_log_error(log: CellLog, version: int) -> BrokenChainError:
         f"cell {log.cell} has applied batch {version}, but {log.folder} does not have it: files of the state were "
         "lost or deleted, or the checkpoint was replaced by an older copy. Restore the files from a copy; or, to "
         "continue from the older copy, start the stream in a new session (a new Spark application), with an output "
-        "that has no later batches either; or start again with a new checkpoint"
+        f"that has no later batches either; or {ANEW}"
     )
 
 
@@ -256,7 +256,8 @@ def replaced_delta_error(log: CellLog, version: int) -> DamagedStateError:
     """Returns the error for a newest delta that differs from the one that the live engine has applied."""
     return DamagedStateError(
         f"cell {log.cell} has applied another batch {version} than the one in {log.delta_path(version)}: the file was "
-        "replaced. Restore the original file from a copy, or start again with a new checkpoint"
+        "replaced, and the changes that the cell would undo are not those that it has applied. Restore the original "
+        f"file from a copy, or {ANEW}"
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
+from spark_jobs.errors import ANEW, CheckpointError, DamagedStateError, PlanChangedError
 from spark_jobs.log.delta_file import format_of
 from spark_jobs.log.state_log import cell_folders
 from spark_jobs.storage.folder import Folder
@@ -42,26 +42,25 @@ def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
     if stored["format"] != known:
         raise PlanChangedError(
             f"the state in {folder} has format {stored['format']}, this version reads format {known} of a state in "
-            f"{cells} {'cell' if cells == 1 else 'cells'}: use the version that wrote it, or start with a new "
-            "checkpoint"
+            f"{cells} {'cell' if cells == 1 else 'cells'}: use the version that wrote it, or {ANEW}"
         )
     if stored["fingerprint"] != meta["fingerprint"]:
         raise PlanChangedError(
             f"the state in {folder} was written by plan {stored['fingerprint']} ({stored['query']}), "
-            f"but this is plan {meta['fingerprint']} ({meta['query']}). A changed query needs its own state: give it a "
-            "new checkpoint and a new output, or go back to the query of this one. Two queries in one stream need "
-            "different operator= names"
+            f"but this is plan {meta['fingerprint']} ({meta['query']}). A changed query needs its own state: go back "
+            "to the query of this one; or give two queries in one stream different operator= names; or "
+            f"{ANEW}"
         )
     if stored["cells"] != meta["cells"]:
         raise PlanChangedError(
             f"the state in {folder} is cut into {stored['cells']} cells ({stored['fingerprint']}), this run asks for "
             f"{meta['cells']}: use cells={stored['cells']}; or stop the job, and run `crown state` with the "
-            f"checkpoint and --recell {meta['cells']}; or start with a new checkpoint"
+            f"checkpoint and --recell {meta['cells']}; or {ANEW}"
         )
     if stored["grid"] != meta["grid"]:
         raise PlanChangedError(
-            f"the state in {folder} is partitioned by {stored['grid']}, and this run partitions by {meta['grid']}: "
-            "leave out rates=, or start with a new checkpoint"
+            f"the state in {folder} is partitioned by {stored['grid']}, and this run partitions by {meta['grid']}, so "
+            f"new rows would go to cells that do not have the old ones: leave out rates=, or {ANEW}"
         )
 
 
@@ -98,8 +97,7 @@ def _refuse_orphans(folder: Folder) -> None:
     if cells and read_meta(folder) is None:
         raise DamagedStateError(
             f"{folder.at(_FILE)} is missing, but there are cells ({', '.join(path.name for path in cells)}): without "
-            "it the number of cells of the state is not known. Restore it from a copy, or start with a new "
-            "checkpoint"
+            f"it the number of cells of the state is not known. Restore it from a copy, or {ANEW}"
         )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from spark_jobs.errors import CheckpointError, FolderError
+from spark_jobs.errors import ANEW, CheckpointError, FolderError
 from spark_jobs.folders import unclaimed
 from spark_jobs.log.history import stream_of
 from spark_jobs.storage.folder import Folder
@@ -162,13 +162,12 @@ def located(
         if state is not None:
             raise CheckpointError(
                 f"the state of the checkpoint {folder} is in {noted}, but state= is {root}: give the folder that has "
-                "the state, or start with a new checkpoint"
+                f"the state; or, if it is lost, {ANEW}"
             )
         root = folder_at(noted, "state", options, spool)
     if noted is None and state is not None and root != folder / HERE and _has_state(folder):
         raise CheckpointError(
-            f"the state of the checkpoint {folder} is inside it, but state= is {root}: leave out state=, or start "
-            "with a new checkpoint"
+            f"the state of the checkpoint {folder} is inside it, but state= is {root}: leave out state=, or {ANEW}"
         )
     if root == folder:
         raise FolderError(f"state {root} is the checkpoint itself: leave out state=, or give a folder of its own")

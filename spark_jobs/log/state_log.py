@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from crown.durable.packing import DIGEST
-from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError, InputChangedError
+from spark_jobs.errors import ANEW, BrokenChainError, CheckpointError, DamagedStateError, InputChangedError
 from spark_jobs.log.delta_file import ONE_CELL, Link, Owner, digest_of, pack, same_rows, unpack, unpack_head
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
@@ -165,7 +165,7 @@ class CellLog:
         except FileNotFoundError:
             raise BrokenChainError(
                 f"cell {self.cell}: the delta of batch {batch} is missing ({path}); the state cannot be rebuilt "
-                "without it. Restore the file from a copy, or start again with a new checkpoint"
+                f"without it. Restore the file from a copy, or {ANEW}"
             ) from None
         except OSError as error:
             raise CheckpointError(f"cannot read the state log {path}: {error.strerror}") from None
@@ -176,14 +176,14 @@ class CellLog:
         if link.prev != version:
             raise BrokenChainError(
                 f"cell {self.cell}: batch {link.batch} follows batch {link.prev}, but the state before it is that "
-                f"of batch {version}: a delta or a snapshot is missing in {self.folder}. Restore it "
-                "from a copy, or start with a new checkpoint"
+                f"of batch {version}: a delta or a snapshot is missing in {self.folder}, without which "
+                f"the state cannot be rebuilt. Restore it from a copy, or {ANEW}"
             )
         if link.parent and digest and link.parent != digest:
             raise BrokenChainError(
                 f"cell {self.cell}: {self.delta_path(link.batch)} follows another batch {version} than the one in "
                 "the folder: files of different histories are mixed (of an older copy, or of before a rollback). "
-                "Restore all files from one copy, or start with a new checkpoint"
+                f"Together they give the state of no batch. Restore all files from one copy, or {ANEW}"
             )
 
     def troubles(self, complete: bool) -> Iterator[CheckpointError]:
@@ -270,13 +270,14 @@ class CellLog:
         if any(actual[key] != expected[key] for key in _WORDS):
             raise DamagedStateError(
                 f"the snapshot {source} is of version {actual['version']} of cell {actual['cell']} of stream "
-                f"{actual['stream']}, partitioned by {actual['cut']}: it was copied or renamed. Restore the original "
-                "file from a copy, or start with a new checkpoint"
+                f"{actual['stream']}, partitioned by {actual['cut']}: it was copied or renamed, and has other rows "
+                f"than this cell. Restore the original file from a copy, or {ANEW}"
             )
         if expected["digest"] and actual["digest"] != expected["digest"]:
             raise DamagedStateError(
                 f"the snapshot {source} and {self.delta_path(version)} belong to different histories: one is from an "
-                "older copy, or from before a rollback. Restore all files from one copy, or start with a new checkpoint"
+                "older copy, or from before a rollback, so together they give the state of no batch. Restore all files "
+                f"from one copy, or {ANEW}"
             )
         return str(actual["digest"])
 

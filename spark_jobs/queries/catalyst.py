@@ -45,7 +45,7 @@ from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
 from plans.theory.isomorphism import difference, isomorphic
 from plans.types import arrow_type
-from spark_jobs.errors import PlanChangedError, SparkJobError
+from spark_jobs.errors import ANEW, PlanChangedError, SparkJobError
 from spark_jobs.ingest.types import spark_type, type_of_spark
 from spark_jobs.log.meta import read_meta
 from spark_jobs.queries.plan_values import filled
@@ -313,8 +313,8 @@ def kept(
             now = f"plan {plan.fingerprint} ({_line(plan.query)})"
             raise PlanChangedError(
                 f"the state in {state} was written by {before}, but this is {now}: {difference(stored, plan)}. A "
-                "changed query needs its own state: give it a new checkpoint and a new output, or go back to this "
-                "one's query. Two queries in one stream need different operator= names"
+                "changed query needs its own state: go back to this one's query; or give two queries in one stream "
+                f"different operator= names; or {ANEW}"
             )
         return plan
     return plan

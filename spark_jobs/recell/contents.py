@@ -19,7 +19,7 @@ from plans.plan import Plan
 from plans.search.cells.cuts import Role
 from plans.search.cells.exchanges import Exchange
 from spark_jobs.dispatch.placed import lacking, of_plan, of_role
-from spark_jobs.errors import CheckpointError, DamagedStateError
+from spark_jobs.errors import ANEW, CheckpointError, DamagedStateError
 
 Load = Callable[[int], ProgramEngine]
 """Returns the engine of a cell."""
@@ -47,8 +47,8 @@ def _rows(engine: ProgramEngine, relation: str, name: str, where: object) -> pa.
     if name not in here:
         raise CheckpointError(
             f'the cells of {where} do not store the rows of {relation} (on_missing="trust"), or not when they arrived '
-            "(a window by arrival), so they cannot be cut into another number of cells: start again with a new "
-            "checkpoint, from bulk_load() with cells="
+            "(a window by arrival), so they cannot be cut into another number of cells: keep this number, or give "
+            f"cells= to the new job, and {ANEW}"
         )
     return here[name]
 
@@ -118,12 +118,12 @@ def _sizes(rows: pa.Table) -> tuple[int, int]:
 def _misplaced(relation: str, cell: int, where: object) -> DamagedStateError:
     return DamagedStateError(
         f"cell {cell} of {where} has rows of {relation} that belong to other cells: its files are damaged, or this "
-        "version of Spark hashes differently. Restore them from a copy, or start again with a new checkpoint"
+        f"version of Spark hashes differently. Restore them from a copy, or {ANEW}"
     )
 
 
 def _missing_rows(relation: str, cell: int, where: object) -> DamagedStateError:
     return DamagedStateError(
         f"cell {cell} of {where} lacks rows of {relation} that other cells have: restore its files from a copy, or "
-        "start again with a new checkpoint"
+        f"{ANEW}"
     )

@@ -20,7 +20,7 @@ from spark_jobs.cell.kept_plan import NAME as PLAN
 from spark_jobs.cell.kept_plan import KeptPlan, kept_plan
 from spark_jobs.dispatch.chain import MERGE, ExchangeStep, strides
 from spark_jobs.dispatch.keys import KEYS, WITHIN, by_key, strides_within
-from spark_jobs.errors import CheckpointError
+from spark_jobs.errors import ANEW, CheckpointError
 from spark_jobs.log.history import SparkHistory, reconcile, stream_of
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_location import Whereabouts
@@ -159,7 +159,7 @@ def _old(folder: Folder, stride: ExchangeStep, meta: dict[str, Any] | None, batc
     if meta["fingerprint"] != stride.step.fingerprint or meta["grid"] != stride.step.meta["grid"]:
         raise CheckpointError(
             f"the state in {folder} is partitioned by {meta['grid']}, and this version of crown partitions it "
-            "differently: use the version that wrote it, or start with a new checkpoint"
+            f"differently: use the version that wrote it, or {ANEW}"
         )
     return Old(folder, meta, kept_plan(folder, meta["fingerprint"]), stride.round, batch)
 

@@ -34,7 +34,7 @@ from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.chain import ExchangeStep
 from spark_jobs.dispatch.hashing import xxhash64
 from spark_jobs.dispatch.placed import lacking, of_plan, of_role
-from spark_jobs.errors import BrokenChainError, CheckpointError
+from spark_jobs.errors import ANEW, BrokenChainError, CheckpointError
 from spark_jobs.locking import exclusive
 from spark_jobs.log.history import stream_of
 from spark_jobs.log.meta import check_meta
@@ -71,8 +71,8 @@ def _demand_columns(given: Exchange, program: Program, step: Step, base: Rows) -
         if absent := [column.name for column in columns if column.name.lower() not in known]:
             raise CheckpointError(
                 f"the cells do not store the column {absent[0]!r} of {relation}, which {given.grid.cells} "
-                f"{'cell reads' if given.grid.cells == 1 else 'cells read'}: start again with a new checkpoint, from "
-                "bulk_load() with cells="
+                f"{'cell reads' if given.grid.cells == 1 else 'cells read'}: keep this number of cells, or give "
+                f"cells= to the new job, and {ANEW}"
             )
 
 
@@ -89,7 +89,8 @@ def changes_of(given: Exchange, program: Program, base: Rows, cell: int) -> dict
         if given.grid.cells > 1 and (absent := lacking(role, rows.column_names)):
             raise CheckpointError(
                 f"the cells do not store the column {absent[0]!r} of {role.relation}, because the query does not read "
-                "it, but its rows would be cut by it: start again with a new checkpoint, from bulk_load() with cells="
+                "it, but its rows would be cut by it: keep this number of cells, or give cells= to the "
+                f"new job, and {ANEW}"
             )
         belongs = of_role(role, given.grid.cells, rows)
         found[name] = rows if belongs is None else rows.filter(pa.array(belongs == cell))
@@ -268,6 +269,6 @@ def _compared(wanted: Sum, found: Sum, where: Folder) -> None:
         raise BrokenChainError(
             f"with the new number of cells, the state of {where} gives {found.rows:,} rows with checksum "
             f"{found.checksum:016x}, and not the {wanted.rows:,} rows with {wanted.checksum:016x} of before: "
-            "nothing was changed. This is a bug in crown, please report it; until it is fixed, start again with a new "
-            "checkpoint"
+            "nothing was changed. This is a bug in crown, please report it; until it is fixed, keep this number of "
+            f"cells, or {ANEW}"
         )

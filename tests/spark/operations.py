@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
+
+from spark_jobs.job import failures
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operations.md"
@@ -25,30 +29,32 @@ def messages() -> dict[str, list[tuple[str, str]]]:
     names = set(classes())
     for file in sorted((ROOT / "spark_jobs").rglob("*.py")):
         place = str(file.relative_to(ROOT))
+        known = vars(importlib.import_module(place.removesuffix(".py").removesuffix("/__init__").replace("/", ".")))
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names and node.args:
-                sentence = template(node.args[0])
+                sentence = template(node.args[0], known)
                 if sentence is not None:
                     found[node.func.id].append((sentence, place))
-    for node in ast.walk(ast.parse((ROOT / "spark_jobs" / "job" / "failures.py").read_text())):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_KNOWN":
-            assert isinstance(node.value, ast.List)
-            for pair in node.value.elts:
-                assert isinstance(pair, ast.Tuple)
-                sentence = re.sub(r"\{\d\}", "…", str(ast.literal_eval(pair.elts[1])))
-                found[SPARK].append((sentence, "spark_jobs/job/failures.py"))
+    for _, sentence in failures._KNOWN:
+        found[SPARK].append((re.sub(r"\{\d\}", "…", sentence), "spark_jobs/job/failures.py"))
     return found
 
 
-def template(node: ast.expr) -> str | None:
-    """The text of a message; None if it is made elsewhere."""
+def template(node: ast.expr, known: Mapping[str, object]) -> str | None:
+    """The text of a message, with the texts among the names that its module knows; None if it is made elsewhere."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if not isinstance(node, ast.JoinedStr):
         return None
-    parts = [str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values]
+    parts = [str(part.value) if isinstance(part, ast.Constant) else _constant(part, known) for part in node.values]
     text = re.sub(r"…(?:\s?…)+", "…", "".join(parts))
     return text if re.search(r"[a-z]{3}", text) else None
+
+
+def _constant(part: ast.expr, known: Mapping[str, object]) -> str:
+    """The text that a constant of the module puts into a message; … for any other value."""
+    name = ast.unparse(part.value) if isinstance(part, ast.FormattedValue) else ""
+    return str(known[name]) if name.isupper() and isinstance(known.get(name), str) else "…"
 
 
 def table(rows: list[tuple[str, str]]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from spark_jobs.errors import ANEW
 from tests.spark.operations import PAGE, SPARK, classes, filled, messages, sections
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -27,3 +30,12 @@ def test_a_sentence_is_one_line_that_says_what_to_do_or_what_is_wanted():
             assert "\n" not in text, place
             assert not text.endswith("."), text
             assert len(text) > 12, text
+
+
+def test_a_sentence_that_ends_a_checkpoint_says_how_to_start_again_and_what_is_read():
+    said = [(text, place) for rows in messages().values() for text, place in rows]
+    assert sum(ANEW in text for text, _ in said) > 40
+    for text, place in said:
+        assert not re.search(r"\{\w+\}", text), (place, text)
+        rest = text.replace(ANEW, "")
+        assert not re.search(r"new checkpoint|output and checkpoint|checkpoint and output", rest), (place, text)

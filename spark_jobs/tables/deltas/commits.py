@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from spark_jobs.errors import BrokenChainError, CheckpointError
+from spark_jobs.errors import ANEW, BrokenChainError, CheckpointError
 from spark_jobs.folders import LOCK
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
@@ -94,7 +94,7 @@ def follows(table: Folder | str, newest: int, batch: int, after: int | None = No
     )
     raise BrokenChainError(
         f"the table {table} has {has} of this stream, which is at batch {batch}: {why}. Restore the one that belongs "
-        "to the other, or start again with a new table and checkpoint"
+        f"to the other, or {ANEW}"
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.fs as fs
 
-from spark_jobs.errors import SourceError
+from spark_jobs.errors import ANEW, SourceError
 from spark_jobs.storage.address import masked
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last
             raise SourceError(
                 f"version {version} of the Delta table {masked(where)} adds or removes files with deletion vectors "
                 "and has no change files (a RESTORE, an overwrite, or a delete of everything, for example), so the "
-                f"package deltalake would read rows that are deleted: {_WITHOUT} on the table, then start with a new "
-                "checkpoint and load the table, or read it with Delta's own connector"
+                f"package deltalake would read rows that are deleted: read it with Delta's own connector; or "
+                f"{_WITHOUT} on the table, and {ANEW}"
             )
 
 

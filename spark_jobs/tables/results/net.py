@@ -19,7 +19,7 @@ from crown.ingest.tables.columns import WEIGHT
 from crown.results.summed import numbered, summed
 from crown.store.arrow_buffers import strings
 from plans.schema import CHANGE_TYPE, UNTIL
-from spark_jobs.errors import ForeignRowsError, SourceError, SparkJobError
+from spark_jobs.errors import ANEW, ForeignRowsError, SourceError, SparkJobError
 
 OP = "_op"
 COUNT = "_count"
@@ -123,7 +123,7 @@ def unfit(target: str, batch: int) -> ForeignRowsError:
     return ForeignRowsError(
         f"batch {batch} does not fit what is in {target}: a row to delete is missing, or a row to insert has the key "
         "of another one. Two rows of the result share a key, or another writer changed the table: name other keys=, "
-        "and start again with an empty table and a new checkpoint"
+        f"and {ANEW}"
     )
 
 
