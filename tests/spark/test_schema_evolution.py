@@ -29,7 +29,7 @@ def test_a_column_that_the_query_does_not_read_changes_nothing_and_one_that_it_r
     assert sink.state() == oracle.result == {(1, 3): 1, (2, 12): 1}
 
     reading = "SELECT k, new, SUM(x) AS s FROM r GROUP BY k, new"
-    with pytest.raises(PlanChangedError, match="needs its own state: .* new checkpoint .* and an empty output"):
+    with pytest.raises(PlanChangedError, match=r"needs its own state: .* new checkpoint .* and an empty output"):
         run(spark, reading, files, tmp_path / "state", schema=AFTER, cells=2)
     table = spark.createDataFrame([(1, None, 3), (2, None, 5), (2, None, 7)], "k long, new string, x long")
     migrated, rest = Result(), ChangeFiles(tmp_path / "rest", AFTER)
