@@ -38,6 +38,7 @@ MODULES = (
     "plans.lowering.groups.narrowing",
     "plans.lowering.groups.numbers",
     "plans.lowering.ranks",
+    "plans.lowering.ties",
     "plans.lowering.comparisons.slices",
     "plans.planner",
     "plans.queries.single",

@@ -23,6 +23,7 @@ from plans.lowering.joins.existence import without_distinct
 from plans.lowering.joins.outer import inner_joined
 from plans.lowering.ranks import first_values, ranked
 from plans.lowering.stages import Stages
+from plans.lowering.ties import with_one_order
 from plans.payloads.sums import ONCE
 from plans.plan import passed
 from plans.program import Program, program_of
@@ -59,7 +60,7 @@ from plans.search.cost import checked_rates
 from plans.search.padding import NoPlaceError
 from plans.stack import with_room
 
-RULES = (numbered, ranked, sliced, timed, by_bests, narrowed, grouped_once, first_values)
+RULES = (numbered, ranked, sliced, timed, by_bests, narrowed, grouped_once, with_one_order, first_values)
 """Functions from relation to relation. Each returns an equivalent relation."""
 
 
