@@ -30,13 +30,13 @@ from plans.plan import Plan
 _COUNT: Term = ()
 
 
-def number(words: Sequence[int] | np.ndarray) -> int:
+def number(words: Sequence[int]) -> int:
     """Returns the integer with the limbs ``words``."""
-    low = sum((int(w) % 2**64) << 64 * x for x, w in enumerate(words))
-    return low - (1 << 64 * len(words)) if int(words[-1]) < 0 else low
+    low = sum((w % 2**64) << 64 * x for x, w in enumerate(words))
+    return low - (1 << 64 * len(words)) if words[-1] < 0 else low
 
 
-def numbers(words: Sequence[int] | np.ndarray, parts: Parts, arena: np.ndarray) -> dict[Term, int]:
+def numbers(words: Sequence[int], parts: Parts, arena: memoryview) -> dict[Term, int]:
     """Returns the value of every term of a payload. ``arena`` holds its far parts. Values of doubles are in their
     unit."""
     found = {}
@@ -45,26 +45,26 @@ def numbers(words: Sequence[int] | np.ndarray, parts: Parts, arena: np.ndarray) 
         found[term] = number(words[first : first + limbs]) << 64 * FAR_SHIFT * doubles
         if doubles:
             far = np.empty(parts.far_limbs(term), np.int64)
-            load_far(arena, int(words[first + limbs]), far, 0, len(far))
-            found[term] += number(far)
+            load_far(arena, words[first + limbs], far, 0, len(far))
+            found[term] += number(far.tolist())
     return found
 
 
-def far_words(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> list[int]:
+def far_words(arena: memoryview, plan: Plan, compiled: CompiledPlan) -> list[int]:
     """Returns the length in words of every far part in the payloads of groups."""
     payload, found = compiled.payload, []
     for i in range(len(plan.nodes)) if payload is not None else ():
         assert payload is not None
         for word in [first + limbs for first, limbs in payload.parts[i].far] if payload.has_groups(i) else ():
             for g in _groups(arena, compiled, i):
-                far = int(arena[int(at.published(g, len(plan.nodes[i].key))) + word])
-                found += [1 + (int(arena[far]) >> 32)] if far else []
+                far = arena[at.published(g, len(plan.nodes[i].key)) + word]
+                found += [1 + (arena[far] >> 32)] if far else []
     return found
 
 
-def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
-    """Raises AssertionError if a payload is wrong. O(state), in Python: for tests."""
-    payload, halves = compiled.payload, arena.view(np.int32)
+def check(words: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
+    """Raises AssertionError if a payload in an arena is wrong. O(state), in Python: for tests."""
+    payload, arena, halves = compiled.payload, words.data, words.view(np.int32).data
     assert payload is not None
     assert arena[A.H_WRAPPED] == 0, "a count has left 63 bits"
     for i in reversed(range(len(plan.nodes))):
@@ -72,10 +72,10 @@ def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
             continue
         name, d = plan.nodes[i].name, node_at(i)
         assert arena[first_entry(compiled.array, d)] == 0, f"{name}: changes wait between batches"
-        k, parts, children = len(plan.nodes[i].key), payload.parts[i], _children(arena, plan, compiled, i)
+        k, parts, children = len(plan.nodes[i].key), payload.parts[i], _children(arena, halves, plan, compiled, i)
         for g in _groups(arena, compiled, i):
             first = int(at.published(g, k))
-            found = numbers(arena[first : first + parts.words], parts, arena)
+            found = numbers(arena[first : first + parts.words].tolist(), parts, arena)
             n = int(at.children_count(halves, g, k))
             worth = [_own(arena, halves, plan, compiled, payload, i, h) for h in children.get(g, [])]
             expected = {term: sum(own[term] for own in worth) for term in parts.terms}
@@ -85,35 +85,36 @@ def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
             assert at.lo(halves, at.entry_field(g, k, parts.words)) == 0, f"{name}: a group has an entry"
 
 
-def _handles(arena: np.ndarray, table: int) -> list[int]:
+def _handles(arena: memoryview, table: int) -> list[int]:
     """Returns the handles of all records of a table."""
-    slots = int(arena[table + A.T_SLOTS])
-    return [int(word) & LOW32 for word in arena[slots : slots + int(arena[table + A.T_CAPACITY])] if word]
+    slots = arena[table + A.T_SLOTS]
+    return [word & LOW32 for word in arena[slots : slots + arena[table + A.T_CAPACITY]] if word]
 
 
-def _groups(arena: np.ndarray, compiled: CompiledPlan, i: int) -> list[int]:
+def _groups(arena: memoryview, compiled: CompiledPlan, i: int) -> list[int]:
     """Returns the groups above a node in all bundles of its index, including unused ones."""
     table = int(table_at(at.groups_table(len(compiled.words), compiled.index[i])))
     return [bundle + compiled.shift[i] for bundle in _handles(arena, table)]
 
 
-def _children(arena: np.ndarray, plan: Plan, compiled: CompiledPlan, i: int) -> dict[int, list[int]]:
+def _children(
+    arena: memoryview, halves: memoryview, plan: Plan, compiled: CompiledPlan, i: int
+) -> dict[int, list[int]]:
     """Returns the rows of V_s of node ``i`` by their group. The rows of a virtual node are found through its
     children."""
-    halves = arena.view(np.int32)
     if plan.nodes[i].kind == "virtual":
         c = compiled.children[i][0]
         rows = []
         for g in _groups(arena, compiled, c):
             field = at.parents_field(g, len(plan.nodes[c].key))
             base = int(at.list_base(halves, field, at.PARENTS, int(A.PLAIN)))
-            rows += [int(h) for h in halves[base : base + int(at.list_length(halves, field))]]
+            rows += halves[base : base + int(at.list_length(halves, field))].tolist()
     else:
         rows = [h + compiled.offset[i] for h in _handles(arena, int(compiled.array[compiled.record[i] + R_TABLE]))]
     found: dict[int, list[int]] = {}
     for row in rows:
         if at.row_place(halves, row) >= 0:
-            g = int(at.row_group(halves, row)) if i else int(arena[A.H_ROOT])
+            g = int(at.row_group(halves, row)) if i else arena[A.H_ROOT]
             found.setdefault(g, []).append(row)
     return found
 
@@ -134,19 +135,20 @@ def _factor(code: int, kind: str, what: str) -> int:
 
 
 def _own(
-    arena: np.ndarray, halves: np.ndarray, plan: Plan, compiled: CompiledPlan, payload: PayloadLayout, i: int, row: int
+    arena: memoryview, halves: memoryview, plan: Plan, compiled: CompiledPlan, payload: PayloadLayout, i: int, row: int
 ) -> dict[Term, int]:
     """Returns the value of a row of bound node ``i``, from the payloads of the groups below it."""
     weighed = compiled.array[int(compiled.array[node_at(i) + N_PAYLOAD]) + Y_WEIGHED]
-    own = {term: int(at.row_weight(halves, row)) if weighed else 1 for term in payload.parts[i].terms}
+    own = dict.fromkeys(payload.parts[i].terms, int(at.row_weight(halves, row)) if weighed else 1)
     for term in own:
         for e, a, what in term:
             if e == i:
-                code = int(arena[row + compiled.words[i][a] - compiled.offset[i]])
+                code = arena[row + compiled.words[i][a] - compiled.offset[i]]
                 own[term] *= _factor(code, plan.attributes[a].type, what)
-        for c in payload.links(i):
-            g = int(at.linked_group(halves, row, at.link_of(compiled.children[i].index(c))))
-            first = int(at.published(g, len(plan.nodes[c].key)))
-            below = numbers(arena[first : first + payload.parts[c].words], payload.parts[c], arena)
+    for c in payload.links(i):
+        g = int(at.linked_group(halves, row, at.link_of(compiled.children[i].index(c))))
+        first = int(at.published(g, len(plan.nodes[c].key)))
+        below = numbers(arena[first : first + payload.parts[c].words].tolist(), payload.parts[c], arena)
+        for term in own:
             own[term] *= below[payload.below(term, c)]
     return own

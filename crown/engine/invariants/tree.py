@@ -37,20 +37,20 @@ _SUM = 0  # placeholder for the rows of a group of a summed leaf
 
 @dataclass
 class _Row:
-    handle: int
     values: tuple[int, ...]
+    key: tuple[int, ...]  # of its node
     place: int
     copies: int
     group: int
-    below: list[tuple[int, int]]  # (group, position in its parents) per child
+    below: list[tuple[tuple[int, ...], int, int]]  # (key, group, position in its parents) per child
 
 
 class _Reader:
-    """Reads records of the arena as Python values."""
+    """Reads records of the arena as Python values: an access to a memoryview takes a third of NumPy's time."""
 
     def __init__(self, state: State) -> None:
-        self.arena = state.arena
-        self.halves = state.halves
+        self.arena = state.arena.data
+        self.halves = state.halves.data
         self.plan = state.plan
         self.layout = state.compiled
         self.children = state.compiled.children
@@ -58,15 +58,15 @@ class _Reader:
 
     def handles(self, table: int) -> list[int]:
         """Returns all records of a table. Checks that each is reachable from its home slot."""
-        slots, capacity = int(self.arena[table + A.T_SLOTS]), int(self.arena[table + A.T_CAPACITY])
-        words = [int(w) for w in self.arena[slots : slots + capacity]]
+        slots, capacity = self.arena[table + A.T_SLOTS], self.arena[table + A.T_CAPACITY]
+        words = self.arena[slots : slots + capacity].tolist()
         for s, word in enumerate(words):
-            home = int(home_of(word >> 32, capacity))
-            while word and home != s:
+            home = int(home_of(word >> 32, capacity)) if word else s
+            while home != s:
                 assert words[home] != 0, f"table {table}: slot {s} is cut off from its home"
                 home = (home + 1) % capacity
         found = [word & LOW32 for word in words if word]
-        assert len(found) == int(self.arena[table + A.T_COUNT]), f"table {table}: wrong count"
+        assert len(found) == self.arena[table + A.T_COUNT], f"table {table}: wrong count"
         assert len(found) == len(set(found)), f"table {table}: a record stands twice"
         return found
 
@@ -75,18 +75,19 @@ class _Reader:
         width = int(self.plan_array[self.layout.record[node] + R_WIDTH])
         record = handle - self.layout.offset[node]
         words = self.layout.words[node]
-        values = tuple(int(self.arena[record + words[a]]) for a in self.plan.nodes[node].attributes)
-        links = [at.link_of(j) for j in range(len(self.children[node]))]
+        codes = {a: self.arena[record + words[a]] for a in self.plan.nodes[node].attributes}
+        below = []
+        for j, c in enumerate(self.children[node]):
+            link = at.link_of(j)
+            g, position = at.linked_group(self.halves, handle, link), at.linked_position(self.halves, handle, link)
+            below.append((tuple([codes[a] for a in self.plan.nodes[c].key]), int(g), int(position)))
         return _Row(
-            handle,
-            values,
+            tuple(codes.values()),
+            tuple([codes[a] for a in self.plan.nodes[node].key]),
             place=int(at.row_place(self.halves, handle)),
             copies=int(at.copies(self.halves, record, width)),
-            group=int(at.row_group(self.halves, handle)) if node else int(self.arena[A.H_ROOT]),
-            below=[
-                (int(at.linked_group(self.halves, handle, link)), int(at.linked_position(self.halves, handle, link)))
-                for link in links
-            ],
+            group=int(at.row_group(self.halves, handle)) if node else self.arena[A.H_ROOT],
+            below=below,
         )
 
     def rows_of(self, node: int) -> set[int]:
@@ -110,7 +111,7 @@ class _Reader:
             return handles, None
         first = int(at.carried_base(self.halves, field, at.CHILDREN, carried))
         words = self.arena if at.carries_words(self.halves, field, at.CHILDREN) else self.halves
-        return handles, [int(v) for v in words[first : first + len(handles)]]
+        return handles, words[first : first + len(handles)].tolist()
 
     def parents_of(self, node: int, g: int) -> list[int]:
         """Returns the handles in the parents list of a group above a node."""
@@ -128,7 +129,7 @@ class _Reader:
         empty = used or not (
             at.children_count(self.halves, g, k)
             or (self.arena[A.H_LIVE_ON] and at.live_parents(self.halves, g, k))
-            or self.halves[2 * (g + k + 2) + 1 : 2 * (g + k + words)].any()  # all words after these
+            or any(self.halves[2 * (g + k + 2) + 1 : 2 * (g + k + words)])  # all words after these
         )
         assert empty, f"{self.plan.nodes[node].name}: a group without references is not empty"
         return not used
@@ -140,7 +141,7 @@ class _Reader:
 
     def padding_of(self, node: int) -> int:
         """Returns the row of NULLs of a padded node."""
-        return int(self.arena[table_at(at.groups_table(len(self.plan.nodes), node)) + at.T_PADDING])
+        return self.arena[int(table_at(at.groups_table(len(self.plan.nodes), node))) + at.T_PADDING]
 
     def carried(self, node: int) -> int:
         """Returns the offset from a row of the node of the word that its children lists carry, or PLAIN."""
@@ -152,7 +153,7 @@ class _Reader:
         base = int(at.list_base(self.halves, field, side, carried))
         many = bool(at.list_room(self.halves, field, side))
         assert many or n <= 1, "a list of capacity 1 holds more"
-        return [int(x) for x in self.halves[base : base + n]], many
+        return self.halves[base : base + n].tolist(), many
 
 
 def check(core: Core) -> None:
@@ -166,7 +167,7 @@ def check(core: Core) -> None:
     for c in range(1, count):
         k = len(plan.nodes[c].key)
         bundles = reader.handles(table_at(at.groups_table(count, state.compiled.index[c])))
-        keyed = {tuple(int(v) for v in state.arena[h : h + k]): h + state.compiled.shift[c] for h in bundles}
+        keyed = {tuple(reader.arena[h : h + k]): h + state.compiled.shift[c] for h in bundles}
         assert len(keyed) == len(bundles), f"{plan.nodes[c].name}: two groups with one key"
         keyed = {key: g for key, g in keyed.items() if not reader.unused(c, g)}
         groups.append(keyed)
@@ -195,12 +196,6 @@ def check(core: Core) -> None:
         assert {r.values for r in rows[i].values()} == stored, f"{plan.nodes[i].name}: not the relation of its bag"
 
 
-def _key(reader: _Reader, child: int, node: int, values: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the projection of a row of ``node`` (the child itself or its parent) on key(child)."""
-    attributes = reader.plan.nodes[node].attributes
-    return tuple(values[attributes.index(a)] for a in reader.plan.nodes[child].key)
-
-
 def _definitions(
     reader: _Reader, rows: list[dict[int, _Row]], groups: list[dict[tuple[int, ...], int]]
 ) -> tuple[list[set[int]], list[set[int]]]:
@@ -210,9 +205,9 @@ def _definitions(
     keys: list[set[tuple[int, ...]]] = [set() for _ in nodes]
     for i in reversed(range(len(nodes))):
         for h, row in rows[i].items():
-            if all(nodes[c].padded or _key(reader, c, i, row.values) in keys[c] for c in children[i]):
+            if all(nodes[c].padded or row.below[j][0] in keys[c] for j, c in enumerate(children[i])):
                 in_view[i].add(h)
-        keys[i] = {_key(reader, i, i, rows[i][h].values) for h in in_view[i]}
+        keys[i] = {rows[i][h].key for h in in_view[i]}
         if i in reader.layout.summed:
             keys[i] = {key for key, g in groups[i].items() if reader.children_of(i, g)[0]}
             in_view[i] = {_SUM}
@@ -224,8 +219,9 @@ def _definitions(
         if node.parent < 0:
             live[i] = set(in_view[i])
         elif node.free:
-            above = {_key(reader, i, node.parent, rows[node.parent][h].values) for h in live[node.parent]}
-            live[i] = {h for h in in_view[i] if _key(reader, i, i, rows[i][h].values) in above}
+            j = children[node.parent].index(i)
+            above = {rows[node.parent][h].below[j][0] for h in live[node.parent]}
+            live[i] = {h for h in in_view[i] if rows[i][h].key in above}
     return in_view, live
 
 
@@ -242,16 +238,16 @@ def _check_rows(
     groups: list[dict[tuple[int, ...], int]],
     in_view: list[set[int]],
 ) -> None:
-    node = reader.plan.nodes[i]
+    node, children = reader.plan.nodes[i], reader.children[i]
+    parents = [{g: reader.parents_of(c, g) for g in groups[c].values()} for c in children]
+    held = [{g for g in groups[c].values() if reader.children_of(c, g)[0]} for c in children]
     for h, row in rows[i].items():
-        assert row.group == groups[i].get(_key(reader, i, i, row.values)), f"{node.name}: a row names a wrong group"
+        assert row.group == groups[i].get(row.key), f"{node.name}: a row names a wrong group"
         assert (row.place >= 0) == (h in in_view[i]), f"{node.name}: row {row.values} in V_s: {row.place >= 0}"
-        full = 0
-        for j, c in enumerate(reader.children[i]):
-            g, position = row.below[j]
-            assert g == groups[c].get(_key(reader, c, i, row.values)), f"{node.name}: a row names a wrong child group"
-            assert reader.parents_of(c, g)[position] == h, f"{node.name}: a position in a parents list is wrong"
-            full += bool(reader.children_of(c, g)[0])
+        for j, (key, g, position) in enumerate(row.below):
+            assert g == groups[children[j]].get(key), f"{node.name}: a row names a wrong child group"
+            assert parents[j][g][position] == h, f"{node.name}: a position in a parents list is wrong"
+        full = sum(g in held[j] for j, (_, g, _) in enumerate(row.below))
         counted = row.place >= 0 or row.place == at.place_outside(full)
         assert counted, f"{node.name}: {row.values} has the place {row.place}, but {full} children with its key"
 
@@ -270,13 +266,14 @@ def _check_groups(
     carried = reader.carried(i)
     below: dict[tuple[int, ...], set[int]] = {}
     for h, row in rows[i].items():
-        below.setdefault(_key(reader, i, i, row.values), set()).add(h)
+        below.setdefault(row.key, set()).add(h)
     if i in reader.layout.summed:
         below = {key: {_SUM} for key, g in groups[i].items() if reader.children_of(i, g)[0]}
     above: dict[tuple[int, ...], set[int]] = {}
     if node.parent >= 0:
+        j = reader.children[node.parent].index(i)
         for h, row in rows[node.parent].items():
-            above.setdefault(_key(reader, i, node.parent, row.values), set()).add(h)
+            above.setdefault(row.below[j][0], set()).add(h)
         assert set(groups[i]) == set(below) | set(above), f"{node.name}: groups without rows, or rows without groups"
     for key, g in groups[i].items():
         live_count = int(at.live_parents(reader.halves, g, k))
@@ -291,7 +288,7 @@ def _check_groups(
         for position, h in enumerate(handles if carried != A.COUNTED else ()):
             at_home = h not in rows[i] or rows[i][h].place == position  # the padding is in many groups
             assert at_home, f"{node.name}: a position in a children list is wrong"
-            assert values is None or values[position] == int(reader.arena[h + carried]), (
+            assert values is None or values[position] == reader.arena[h + carried], (
                 f"{node.name}: a carried value is stale"
             )
         if node.parent < 0:
@@ -337,7 +334,7 @@ def _check_words(
                 total += block(at.list_words(parents, int(A.PLAIN)))
     for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):
         total += block(int(strings.entry_words(int(state.arena[h]) & strings.LENGTH)))
-    far = payload_invariants.far_words(state.arena, plan, state.compiled)
+    far = payload_invariants.far_words(reader.arena, plan, state.compiled)
     assert len(far) == int(state.arena[A.H_FAR]), f"{int(state.arena[A.H_FAR])} far parts, {len(far)} in groups"
     total += sum(map(block, far))
     assert total == int(state.arena[A.H_LIVE]), f"{int(state.arena[A.H_LIVE])} words handed out, {total} accounted for"
