@@ -416,7 +416,8 @@ class Writer:
                 f"{sign}EXISTS (SELECT 1 FROM {table} q JOIN s w ON w.b = q.{name} WHERE {tie} AND w.c <> 'q')",
                 f"{sign}EXISTS (SELECT 1 FROM {table} q WHERE {tie} GROUP BY q.{name} HAVING COUNT(*) > 1)",
                 f"{outer} {sign}IN (SELECT q.{name} FROM {table} q)",
-                f"{outer} {self.rng.choice(('= ANY', '<> ALL'))} (SELECT q.{name} FROM {table} q)",
+                f"{outer} {self.rng.choice(COMPARISONS[:8])} {self.rng.choice(('ANY', 'ALL'))} "
+                f"(SELECT q.{name} FROM {table} q)",
                 f"{one} {sign}IN ({self.select([type_], 2)[0]})",
                 f"{outer} >= (SELECT MIN(q.{name}) FROM {table} q WHERE q.{name} = {outer})",
             )

@@ -88,7 +88,7 @@ class Windows:
                 return self.named[self._unlike(part)]
             outside = any(self._unlike(column) in self.named for column in columns)
             outside = outside or (meaning is not None and any(meaning(column) is not None for column in columns))
-            reads = columns or next(aggregates(part), None) is not None
+            reads = columns or next(aggregates(part), None) is not None or part.find(exp.Query) is not None
             if not reads or outside or contains_window(part):
                 return None
             name = self._read(part)

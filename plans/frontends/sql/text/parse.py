@@ -31,11 +31,11 @@ from plans.frontends.sql.text.rewrites.conversions import (
     with_conversions,
     with_limits,
     without_empty_orders,
-    without_quantifiers,
 )
 from plans.frontends.sql.text.rewrites.events import with_events
 from plans.frontends.sql.text.rewrites.generators import with_arrays, with_flattened, with_series
 from plans.frontends.sql.text.rewrites.pivot_statements import with_pivots
+from plans.frontends.sql.text.rewrites.quantifiers import without_quantifiers
 from plans.frontends.sql.text.translate import (
     in_spark,
     with_aliases,

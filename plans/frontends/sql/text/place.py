@@ -136,7 +136,7 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
 
 
 def check_quantifier(text: str, node: Any) -> None:
-    """Raises PlanError for `< ANY (query)` and similar comparisons."""
+    """Raises PlanError for `LIKE ANY (query)` and similar comparisons, and for those with an empty list."""
     right = node.args.get("expression")
     bare = right is not None and right.key == "anonymous" and str(right.this).upper() == "ALL"  # ALL ()
     if right is None or (right.key not in ("any", "all") and not bare):
@@ -145,7 +145,7 @@ def check_quantifier(text: str, node: Any) -> None:
     word = re.compile(r"\w+").match(text, place[0]) if place is not None else None
     quantifier = word[0].upper() if word is not None else right.key.upper()
     queried = has_query(right) or any(part.key in _SUBQUERIES for part in right.walk())
-    hint = "compare with MIN or MAX of the subquery, or write EXISTS" if queried else "give at least one value"
+    hint = "write EXISTS" if queried else "give at least one value"
     sign = spelling(text, node).removesuffix(quantifier).strip()
     of = "" if queried else " without values"
     raise PlanError(f"{sign} {quantifier}{of} is not supported", hint=hint)

@@ -1,0 +1,55 @@
+"""Comparisons with ANY and ALL of a query: TRUE, FALSE and NULL as in DuckDB, after every batch."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import plans
+from plans.errors import PlanError
+from tests.marks import every, seeds
+from tests.plans.lowering.program_queries import TABLES
+from tests.programs.driver import Driver
+from tests.programs.test_single_values import batch_of
+
+SIGNS = ("=", "<>", "<", "<=", ">", ">=")
+QUANTIFIED = [f"{sign} {word}" for sign in SIGNS for word in ("ANY", "ALL")]
+FURTHER = (
+    "SELECT a FROM r WHERE NOT b < ALL (SELECT s.b FROM s WHERE s.c = 'p') AND a IS NOT NULL",
+    "SELECT a FROM r WHERE b <= ALL (SELECT DISTINCT s.b FROM s WHERE s.b = r.a)",
+    "SELECT a FROM r WHERE b > ANY (SELECT MAX(s.b) FROM s GROUP BY s.c) OR a = 1",
+    "SELECT a FROM r WHERE b >= ALL (SELECT s.b FROM s UNION ALL SELECT a FROM r)",
+    "SELECT a, SUM(b) AS n FROM r GROUP BY a HAVING SUM(b) > ALL (SELECT b FROM s)",
+    "SELECT a, MAX(b) OVER (PARTITION BY a) >= ALL (SELECT b FROM s) AS v FROM r",
+    "SELECT a, MAX(b) OVER (PARTITION BY a) > (SELECT COUNT(*) FROM s) AS v FROM r",
+    "SELECT x.a FROM r x JOIN s ON x.b = s.b AND x.a <= ANY (SELECT a FROM u)",
+    "SELECT CASE WHEN b < ALL (SELECT b FROM s) THEN a ELSE -1 END AS v FROM r",
+)
+
+
+def run(query: str, seed: int) -> None:
+    random, driver = Random(seed), Driver(query, plans.program(query, TABLES, dialect="duckdb"), TABLES)
+    for _ in range(12):
+        changes = batch_of(random, driver.database)
+        driver.step({name: changes[name] for name in driver.read})
+
+
+@pytest.mark.parametrize("quantified", QUANTIFIED)
+@pytest.mark.parametrize("seed", seeds(1, 40))
+def test_a_comparison_with_a_query_is_the_one_of_duckdb(quantified: str, seed: int) -> None:
+    run(f"SELECT a, b {quantified} (SELECT s.b FROM s WHERE s.b = 1 OR s.c = 'p') AS v FROM r", seed)
+    run(f"SELECT a, b FROM r WHERE b {quantified} (SELECT b FROM s WHERE c = 'p')", seed)
+    run(f"SELECT a, b FROM r WHERE b {quantified} (SELECT a FROM u WHERE u.a = r.a)", seed)
+
+
+@pytest.mark.parametrize("query", FURTHER)
+@pytest.mark.parametrize("seed", seeds(1, 40))
+def test_a_comparison_may_be_anywhere(query: str, seed: int) -> None:
+    run(query, seed)
+
+
+@every(["b LIKE ALL (SELECT c FROM s)", "b > ALL (SELECT b, c FROM s)"])
+def test_other_comparisons_are_refused(condition: str) -> None:
+    with pytest.raises(PlanError, match=r"ALL is not supported(.|\n)*hint: write EXISTS"):
+        plans.program(f"SELECT a FROM r WHERE {condition}", TABLES)
