@@ -137,6 +137,12 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
     ("snowflake", "SELECT id, f.value AS v, f.index AS i FROM r, LATERAL FLATTEN(input => PARSE_JSON(s):a.b) f",
      "SELECT id, x, i - 1 FROM (SELECT id, UNNEST([s->>'$.a.b[0]', s->>'$.a.b[1]']) AS x, UNNEST([1, 2]) AS i FROM r "
      "WHERE s LIKE '{%')"),
+    ("snowflake", "SELECT id, IS_NULL_VALUE(PARSE_JSON(x):a) AS n FROM (SELECT id, CASE a WHEN 0 THEN '{\"a\": null}' "
+     "WHEN 1 THEN '{\"a\": \"null\"}' ELSE s END AS x FROM r) AS q",
+     "SELECT id, CASE WHEN a = 0 THEN TRUE WHEN a = 1 OR s LIKE '{%' THEN FALSE END FROM r"),
+    ("tsql", "SELECT id, CHOOSE(a, s, 'x', NULL, 'y') AS v, CHOOSE(a + 1, b, 2.5) AS w FROM r",
+     "SELECT id, CASE a WHEN 1 THEN s WHEN 2 THEN 'x' END, CASE a WHEN 0 THEN b::DECIMAL(21, 1) WHEN 1 THEN 2.5 END "
+     "FROM r"),
     ("snowflake", "SELECT a, COUNT(*) AS n FROM (SELECT a, ROW_NUMBER() OVER (ORDER BY NULL) AS k FROM r) AS q "
      "WHERE k > 0 GROUP BY a", "SELECT a, COUNT(*) FROM r GROUP BY a"),
     ("snowflake", "SELECT id, '2024-02-29 10:00:00'::timestamp > r.at AS later FROM r",
@@ -235,3 +241,19 @@ def test_what_has_no_meaning_is_refused(dialect: str, query: str, message: str) 
         program(query, SCHEMA, dialect=dialect)
     assert caught.value.message == message
     assert caught.value.position is not None
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query", "instead"),
+    [
+        ("postgres", "SELECT REGEXP_MATCH(s, 'a') AS m FROM r", "write REGEXP_SUBSTR"),
+        ("trino", "SELECT MAP_AGG(id, s) AS m FROM r", "keep the pairs as rows"),
+        ("duckdb", "SELECT e.key FROM r, JSON_EACH(s) AS e", r"write UNNEST\(JSON_MEMBERS\(js\)\) AS e\(key, value\)"),
+        ("sqlite", "SELECT e.key FROM r, JSON_TREE(s) AS e", r"write UNNEST\(JSON_MEMBERS"),
+        ("duckdb", "SELECT UNNEST([nums], recursive := true) AS n FROM r", r"write UNNEST\(FLATTEN\(x\)\)"),
+        ("snowflake", "SELECT TYPEOF(PARSE_JSON(s)) AS t FROM r", r"JSON_KIND\(js\) returns the type of JSON"),
+    ],
+)
+def test_a_form_that_is_refused_says_what_to_write_instead(dialect: str, query: str, instead: str) -> None:
+    with pytest.raises(PlanError, match=rf"(not supported|too many arguments)(.|\n)*hint: .*{instead}"):
+        program(query, SCHEMA, dialect=dialect)

@@ -34,7 +34,7 @@ from plans.frontends.sql.relations.windows import is_windows, query_of
 from plans.frontends.sql.scope import Relation, Scope, one_source
 from plans.frontends.sql.shape import conjuncts, joins_of, tables_in
 from plans.frontends.sql.subqueries import decorrelated, scalar_aggregates, subquery
-from plans.frontends.sql.text.place import NO_TABLE, spelling
+from plans.frontends.sql.text.place import INSTEAD, NO_TABLE, spelling
 from plans.frontends.sql.values import scalar
 from plans.queries.algebra import Query, SetOperation, Source
 from plans.time.windows import CLOCK
@@ -105,7 +105,8 @@ def add_relation(node: exp.Expression, scope: Scope) -> None:
         what = spelling(scope.text.text, called)
         if is_generator(called):
             raise scope.text.error(f"{what} without a table before it in FROM is not supported", node, NO_TABLE)
-        raise scope.text.error(f"{what} in FROM is not supported", node, "use tables and subqueries")
+        hint = INSTEAD.get(what.lower(), "use tables and subqueries")
+        raise scope.text.error(f"{what} in FROM is not supported", node, hint)
 
 
 def _add_sessions(node: exp.Table, scope: Scope) -> None:

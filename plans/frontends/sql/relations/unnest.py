@@ -76,7 +76,8 @@ def _elements(node: exp.Expression, names: list[str], scope: Scope) -> _Elements
     """Returns the array that a call turns into rows, and its columns. Raises PlanError for other arguments."""
     given = node.expressions if isinstance(node, exp.Unnest) else [node.this]
     if not isinstance(node, exp.Unnest) and node.expressions:
-        raise PlanError(f"{spelling(scope.text.text, node)} has too many arguments")
+        hint = "write UNNEST(FLATTEN(x)) for arrays of arrays" if "recursive" in str(node.expressions).lower() else ""
+        raise PlanError(f"{spelling(scope.text.text, node)} has too many arguments", hint=hint)
     if len(given) != 1:
         raise PlanError(
             "UNNEST of several arrays is not supported", hint="unnest them one by one, with their positions"

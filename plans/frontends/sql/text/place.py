@@ -34,7 +34,7 @@ _SUBQUERIES = {"select", "subquery", "exists"}
 _NAMED = {"bracket": "[...]", "tuple": "a row of values (...)", "interval": "INTERVAL"}
 _VIEWS = {"explode": "explode(tags) AS tag", "posexplode": "posexplode(tags) AS place, tag", "inline": "inline(items)"}
 NO_TABLE = "write it after the table of the array: FROM t, UNNEST(t.tags)"
-_HINTS = {
+INSTEAD = {
     "unnest": NO_TABLE,
     **{
         f"{name}{outer}": f"write it after the table in FROM: LATERAL VIEW {view}"
@@ -43,7 +43,14 @@ _HINTS = {
     },
     "ilike": "write LOWER(...) LIKE with a pattern in lower case",
     "tuple": "compare its values one by one",
+    "regexp_match": "write REGEXP_SUBSTR(text, pattern, 1, 1, '', 1), with the number of the group last",
+    "map_agg": "keep the pairs as rows, and make the map when you read the result",
+    **dict.fromkeys(
+        ("json_each", "json_tree"),
+        "write UNNEST(JSON_MEMBERS(js)) AS e(key, value) for objects, and UNNEST(JSON_PARTS(js)) AS e for arrays",
+    ),
 }
+"""What to write instead of a construct, by its key in the tree, or by its name in lower case."""
 
 
 def extent(node: Any) -> tuple[int, int] | None:
@@ -132,7 +139,8 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
         return "a subquery here", "put it into FROM"
     if node.key == "anonymous" and (near := difflib.get_close_matches(word, FUNCTION_NAMES, 1, CLOSE)):
         return word, f"did you mean {near[0]}?"
-    return word, _HINTS.get(node.key, "compute it before the rows enter the stream, or when you read the result")
+    otherwise = "compute it before the rows enter the stream, or when you read the result"
+    return word, INSTEAD.get(node.key) or INSTEAD.get(word.lower(), otherwise)
 
 
 def check_quantifier(text: str, node: Any) -> None:

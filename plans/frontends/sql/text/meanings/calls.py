@@ -278,6 +278,8 @@ def _named(node: Any, dialect: str) -> Any:
         return make(*node.expressions)
     if name == "HASH" and dialect in _OWN_HASHES:
         raise PlanError(f"HASH of {dialect} is not supported", hint="use MD5, or XXHASH64, whose values are Spark's")
+    if name == "CHOOSE" and dialect == "tsql" and len(node.expressions) > 1:
+        return _chosen(*node.expressions)
     if name == "MEAN" and dialect == "duckdb":
         return exp.Avg(this=node.expressions[0].copy(), own=True) if len(node.expressions) == 1 else None
     if name == "ELEMENT_AT" and dialect == "duckdb":
@@ -304,8 +306,17 @@ def _parsed(node: Any, dialect: str) -> Any:
 
 def _typeof(node: Any, dialect: str) -> Any:
     raise PlanError(
-        f"TYPEOF of {dialect} is not supported", hint="write the name of the type: it is the same in every row"
+        f"TYPEOF of {dialect} is not supported",
+        hint="write the name of the type: it is the same in every row; JSON_KIND(js) returns the type of JSON",
     )
+
+
+def _chosen(number: Any, *values: Any) -> Any:
+    """Returns the value at a position, or NULL if there is none."""
+    made = exp.Case(this=number.copy())
+    for place, value in enumerate(values, 1):
+        made = made.when(exp.Literal.number(place), value.copy(), copy=False)
+    return made
 
 
 def _unquoted(value: Any) -> Any:

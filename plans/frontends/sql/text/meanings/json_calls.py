@@ -209,6 +209,14 @@ def _operator(node: Any, dialect: str) -> Any:
     return exp.paren((exp.and_ if every else exp.or_)(*asked, copy=False))
 
 
+def _is_null(node: Any, dialect: str) -> Any:
+    """Returns IS_NULL_VALUE: whether JSON is null."""
+    value = node.this
+    if isinstance(value, exp.JSONExtract):  # whose value is a text without quotes
+        value = call("JSON_QUERY", value.this, literal(value.expression.sql(dialect="duckdb").strip("'")))
+    return exp.EQ(this=call("JSON_KIND", value), expression=literal("NULL"))
+
+
 def _replacement(node: Any, dialect: str) -> Any:
     """Returns the replacement of a node, or None if the node stays."""
     made = _BUILDERS.get(type(node))
@@ -233,6 +241,7 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.JSONObject: _standard,
     exp.JSONArray: _standard,
     exp.JSONFormat: _written,
+    exp.IsNullValue: _is_null,
     **dict.fromkeys(
         (
             exp.ArrayContainsAll,
