@@ -188,9 +188,11 @@ def path_of(engine: Engine) -> str:
     way = "; ".join(engine.segments)
     if isinstance(engine, ProgramEngine):
         return way
-    dealt = ", ".join(f"{name} by {column}" for name, column in engine.dealt.items())
-    rest = "".join(f", all of {table.name}" for table in engine.plan.tables if table.name.lower() not in engine.dealt)
-    return f"{engine.threads} cells, {dealt}{rest}; in each {way}"
+    partitioned = ", ".join(f"{name} by {column}" for name, column in engine.partitioning.items())
+    rest = "".join(
+        f", all of {table.name}" for table in engine.plan.tables if table.name.lower() not in engine.partitioning
+    )
+    return f"{engine.threads} cells, {partitioned}{rest}; in each {way}"
 
 
 def _report(engine: Engine, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:

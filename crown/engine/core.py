@@ -30,7 +30,7 @@ from crown.store.zset import Zset
 class Core:
     """Applies batches of changes to a state. Not thread-safe; several cores may share one dictionary.
 
-    A batch that was applied, or undone, is open. ``settle`` commits it; ``take_back`` undoes it, even if it was applied
+    A batch that was applied, or undone, is open. ``settle`` commits it; ``roll_back`` undoes it, even if it was applied
     in part. No other method may be called before one of these two.
     """
 
@@ -134,12 +134,12 @@ class Core:
                 if absent is not None:
                     header[tallies.missing] += int(absent[change.reads(bit)[: change.deletes]].sum())
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         """Undoes the batch that has begun, even if it was applied in part. O(changes * lambda).
 
         Raises UnusableStateError or MemoryBudgetError if it cannot be undone. The state is then lost.
         """
-        self.propagation.take_back()
+        self.propagation.roll_back()
         self.propagation.settle()
         self.state.header[A.H_OPEN] = 0
 

@@ -101,7 +101,7 @@ class Propagation:
         Yields the deleted or inserted rows of the free attributes, with weight -1 or 1, in blocks that are valid until
         the next step. If ``factorized``, a block has one tuple, with its sign, per factorized row in ``buffers.out``;
         its values are meaningless. Raises MemoryBudgetError or ChangeError if the batch cannot continue; call
-        ``take_back`` then.
+        ``roll_back`` then.
         """
         self._changes = changes
         progress, self._progress = self._progress, None
@@ -129,7 +129,7 @@ class Propagation:
         """Applies the rest of the batch without output."""
         self._marks[layout.X_MODE] = self._quiet_mode()
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         """Undoes the applied part of the batch that was passed to ``blocks``. O(changes * lambda).
 
         Raises UnusableStateError if that part is unknown, MemoryBudgetError if there is no memory to undo it.

@@ -44,7 +44,7 @@ from crown.ingest.conventions import CODE_COLUMNS, code_column, known, weights_o
 from crown.ingest.envelopes import Envelopes
 from crown.ingest.tables.columns import WEIGHT, Column, doubtful, is_missing, item, opened, whole_rows
 from crown.ingest.tables.frames import kept, names_of, tabular
-from crown.ingest.tables.given import WHOLE, Columns, Dealt, Given, OfBatch, Scan, Scanned, Test
+from crown.ingest.tables.given import WHOLE, Columns, Given, HashPartition, OfBatch, Scan, Scanned, Test
 from crown.ingest.tables.values import INTEGERS, converted, has_no_zone, is_text
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
@@ -104,7 +104,7 @@ class Checker:
     """Checks batches of one relation. ``columns`` (names of ``table``): the wanted columns.
 
     ``tests``: alternatives, each a conjunction of tests; a scan reads the rows that meet one of them. Empty for all
-    rows. ``dealt``: a scan reads only these rows.
+    rows. ``partition``: a scan reads only these rows.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Checker:
         table: Table,
         columns: Sequence[str],
         tests: Sequence[Sequence[Test]] = (),
-        dealt: Dealt | None = None,
+        partition: HashPartition | None = None,
     ) -> None:
         self._relation = table.name
         self._table = table
@@ -137,7 +137,7 @@ class Checker:
         self._read: list[int] = []  # the positions of all of them, if the batch has all
         self._schema: pa.Schema | None = None  # of the last batch whose columns were checked
         self._tests = tests
-        self._dealt = dealt
+        self._partition = partition
         self._scan: Scan | None = None  # of batches with that schema, or None if it does not fit
         self._of_rows: dict[bool, tuple[pa.Schema, Scan]] = {}  # of rows of integers, by whether they have weights
         self._integers = bool(columns) and not table.upserts and all(kinds[name] in WHOLE for name in columns)
@@ -251,7 +251,7 @@ class Checker:
             fields = [(name, target) for name, _, target in self._wanted] + ([(WEIGHT, _INT64)] if weighed else [])
             places = {name: i for i, name in enumerate(self._kinds)}
             weight = len(places) if weighed else None
-            scan = Scan(self._kinds, places, weight, self._required, self._tests, MAX_WEIGHT, self._dealt)
+            scan = Scan(self._kinds, places, weight, self._required, self._tests, MAX_WEIGHT, self._partition)
             self._of_rows[weighed] = pa.schema(fields), scan
         schema, scan = self._of_rows[weighed]
         columns = list(np.ascontiguousarray(words.T))
@@ -314,7 +314,7 @@ class Checker:
 
     def _new_scan(self) -> Scan:
         places = dict(zip(self._kinds, self._read, strict=False))
-        return Scan(self._kinds, places, self._weight, self._required, self._tests, MAX_WEIGHT, self._dealt)
+        return Scan(self._kinds, places, self._weight, self._required, self._tests, MAX_WEIGHT, self._partition)
 
     def _locate(self, names: list[str]) -> None:
         wrong = doubtful(names, self._declared)

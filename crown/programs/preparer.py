@@ -15,7 +15,7 @@ from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowErr
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, Unscanned, relations_of
 from crown.ingest.selection import Selection
-from crown.ingest.tables.given import Dealt, Scanned, Test
+from crown.ingest.tables.given import HashPartition, Scanned, Test
 from crown.stages.tables.base_tables import BaseTables
 from crown.stages.tables.upsert_table import upserts_of
 from crown.stages.tables.windowed_table import WindowedTable
@@ -105,8 +105,8 @@ def _reject_rows(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatc
 class BatchPreparer:
     """Checks, encodes and nets batches of base relations. Reads the columns and rows that ``wires`` describe.
 
-    ``base_tables``: find late rows and broken keys, if given. ``dealt``: by relation, the rows of this cell; the rows
-    of other cells are checked, and left out.
+    ``base_tables``: find late rows and broken keys, if given. ``partitions``: by relation, the rows of this cell; the
+    rows of other cells are checked, and left out.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class BatchPreparer:
         wires: Wires,
         intern: Intern,
         base_tables: BaseTables | None = None,
-        dealt: Mapping[str, Dealt] = MappingProxyType({}),
+        partitions: Mapping[str, HashPartition] = MappingProxyType({}),
     ) -> None:
         base = {name: wire for name, wire in wires.items() if isinstance(name, str)}
         self._names = {table.name.lower(): table.name for table in tables}
@@ -139,9 +139,9 @@ class BatchPreparer:
             for name, wire in base.items()
             if wire.conditions
         }
-        self._dealt = dealt
+        self._partitions = partitions
         self._checkers = {
-            name: Checker(table, self._columns_of(table), self._tests(name), dealt.get(name))
+            name: Checker(table, self._columns_of(table), self._tests(name), partitions.get(name))
             for name, table in zip(self._names, tables, strict=True)
         }
 
@@ -269,8 +269,8 @@ class BatchPreparer:
     def _coded(self, name: str, batch: CheckedBatch, filtered: dict[str, int]) -> Zset:
         """Returns the rows of a batch that the program reads, in codes."""
         columns, weights, rows = batch.columns, batch.weights, None
-        if name in self._dealt and len(weights):
-            rows = self._dealt[name].rows(columns, len(weights))
+        if name in self._partitions and len(weights):
+            rows = self._partitions[name].rows(columns, len(weights))
             columns, weights = columns.taken(rows), weights[rows]
         if name in self._selections and len(weights):
             selected = self._selections[name].rows(columns, len(weights), self._intern)

@@ -20,7 +20,7 @@ from crown.engine.delivery import Batches, Delivery
 from crown.errors import CrownError, SnapshotError
 from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import PreparedBatch
-from crown.ingest.tables.given import Dealt
+from crown.ingest.tables.given import HashPartition
 from crown.kernels.memory import arena as A
 from crown.programs.delta_options import DeltaOptions
 from crown.programs.pipelines.native import NativeRuntime
@@ -46,10 +46,17 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
         threads: int = 1,
         selecting: bool = True,
         uninterrupted: Uninterrupted | None = None,
-        dealt: Mapping[str, Dealt] = MappingProxyType({}),
+        partitions: Mapping[str, HashPartition] = MappingProxyType({}),
     ) -> None:
         super().__init__(
-            program, memory, on_missing, threads, selecting, streams=True, uninterrupted=uninterrupted, dealt=dealt
+            program,
+            memory,
+            on_missing,
+            threads,
+            selecting,
+            streams=True,
+            uninterrupted=uninterrupted,
+            partitions=partitions,
         )
         self.result = ResultReader(self, len(self.stages) - 1)
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema

@@ -27,7 +27,7 @@ from crown.guards.arguments import path_of, same_file
 from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
-from crown.ingest.tables.given import Dealt
+from crown.ingest.tables.given import HashPartition
 from crown.kernels.memory import arena as A
 from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS, READY_TO_COMMIT, DeltaOptions
 from crown.programs.preparer import BatchPreparer
@@ -68,7 +68,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     - ``selecting``: True to drop rows that no stage reads first, where that is allowed (see ``plans.programs.wiring``).
     - ``streams``: True to let the last stage stream, if it can.
     - ``uninterrupted``: stops a batch; by default a new one.
-    - ``dealt``: by relation, the rows of this cell, if the program runs in several cells.
+    - ``partitions``: by relation, the rows of this cell, if the program runs in several cells.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         whole: bool = False,
         streams: bool = False,
         uninterrupted: Uninterrupted | None = None,
-        dealt: Mapping[str, Dealt] = MappingProxyType({}),
+        partitions: Mapping[str, HashPartition] = MappingProxyType({}),
     ) -> None:
         if on_missing not in ("ignore", "raise", "trust"):
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
@@ -96,7 +96,9 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         read = {name: wire.columns for name, wire in self.wires.items() if isinstance(name, str)}
         self._empty_base_nets: dict[str | int, Zset] = {name: Zset.empty(len(of)) for name, of in read.items()}
         self.base_tables = BaseTables(memory.part(1), program, self.wires, on_missing)
-        self._preparer = BatchPreparer(program.tables, self.wires, memory.dictionary.intern, self.base_tables, dealt)
+        self._preparer = BatchPreparer(
+            program.tables, self.wires, memory.dictionary.intern, self.base_tables, partitions
+        )
         self.threads = threads
         self.stages: list[Stage] = []
         first, check = OWN_PARTS, self.uninterrupted.check

@@ -35,7 +35,7 @@ from plans.programs.reads import occurrences
 from plans.programs.stages import JoinStage
 from plans.programs.stored_relations import stored_relations
 from plans.search.cells.shares import grids_of
-from plans.search.cells.whole import dealt_by
+from plans.search.cells.whole import partitioning_of
 from plans.show import explain
 from plans.show.programs import lines_of
 
@@ -78,10 +78,10 @@ def _of_one_result(
     on_missing: str,
     threads: int,
     selecting: bool,
-    dealt: Mapping[str, str] | None,
+    partitioning: Mapping[str, str] | None,
 ) -> Engine:
-    if dealt is not None:
-        return ProgramCells(program, memory, on_missing, threads, selecting, dealt)
+    if partitioning is not None:
+        return ProgramCells(program, memory, on_missing, threads, selecting, partitioning)
     return ProgramEngine(program, memory, on_missing, threads, selecting)
 
 
@@ -91,7 +91,7 @@ def _of_several(
     on_missing: str,
     threads: int,
     selecting: bool,
-    dealt: Mapping[str, str] | None,
+    partitioning: Mapping[str, str] | None,
 ) -> DatabaseEngine:
     return DatabaseEngine(program, memory, on_missing, threads, selecting)
 
@@ -127,8 +127,8 @@ def _load(
         if (program.results is not None) != several:
             holds, reader = ("one view", "load") if program.results is None else ("a database", "load_database")
             raise SnapshotError(f"{path} holds {holds}; crown.{reader}(path) reads it")
-        threads, words, dealt = header["threads"], header["words"], header["dealt"]
-        cells, own_threads = (1, threads) if dealt is None else (threads, 1)
+        threads, words, partitioning = header["threads"], header["words"], header["dealt"]
+        cells, own_threads = (1, threads) if partitioning is None else (threads, 1)
         _check_options(header, program, path)
         if threads > 1 and state_path is not None:
             raise SnapshotError(
@@ -155,7 +155,7 @@ def _load(
             if memory.budget.used > memory.budget.words:
                 raise _too_large(memory.budget.used, path)
     try:
-        engine = make(program, memory, header["on_missing"], threads, header["selecting"], dealt)
+        engine = make(program, memory, header["on_missing"], threads, header["selecting"], partitioning)
     except _DAMAGED as error:
         raise SnapshotError(f"{path} holds a state that does not fit its program: {error}") from error
     return engine, header["extra"]
@@ -190,11 +190,11 @@ def _check_options(header: dict[str, Any], program: Program, path: Path) -> None
     if not sound or not isinstance(header["selecting"], bool) or not words_file.is_whole(threads) or threads < 1:
         raise SnapshotError(f"{path} is damaged: its options are not those of a program")
     try:
-        dealt = None if header["dealt"] is None else dealt_by(program, threads)
-        grids = [grid.to_json() for grid in grids_of(program, threads if dealt is None else 1)]
+        partitioning = None if header["dealt"] is None else partitioning_of(program, threads)
+        grids = [grid.to_json() for grid in grids_of(program, threads if partitioning is None else 1)]
     except _DAMAGED as error:
         raise SnapshotError(f"{path} is damaged: its program is invalid") from error
-    if header["grids"] != grids or header["dealt"] != dealt:
+    if header["grids"] != grids or header["dealt"] != partitioning:
         raise SnapshotError(
             f"{path} was saved by a release that cuts its program into other cells; create the view again"
         )

@@ -1,4 +1,4 @@
-"""Cores in codes, as a program of stages uses them: nets in, nets out, one dictionary, settle or take back."""
+"""Cores in codes, as a program of stages uses them: nets in, nets out, one dictionary, settle or roll back."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Stage:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_nets_in_codes_give_the_exact_change_and_can_be_taken_back(name: str) -> None:
+def test_nets_in_codes_give_the_exact_change_and_can_be_rolled_back(name: str) -> None:
     rng, stage = random.Random(name), Stage(name)
     for _ in range(25):
         batch = stage.drawn(rng)
@@ -97,7 +97,7 @@ def test_nets_in_codes_give_the_exact_change_and_can_be_taken_back(name: str) ->
         wanted = Counter(dict.fromkeys(stage.result() - before, 1) | dict.fromkeys(before - stage.result(), -1))
         assert stage.apply(batch) == wanted
         if rng.random() < 0.4:
-            stage.core.take_back()
+            stage.core.roll_back()
             stage.database.rows = kept
         else:
             stage.settle()
@@ -121,14 +121,14 @@ def test_a_batch_that_stands_is_undone_and_says_what_that_changed(name: str) -> 
         stage.settle()
 
 
-def test_a_core_whose_deltas_are_left_early_can_be_taken_back() -> None:
+def test_a_core_whose_deltas_are_left_early_can_be_rolled_back() -> None:
     stage = Stage("tree")
     stage.apply({"R": [((1, 2), 1)], "S": []})
     stage.settle()
     changes = stage.changes({"S": zset([(2, 3), (2, 4)], [1, 1])})
     deltas = iter(stage.core.delivered(changes, lambda: None))
     assert next(deltas).num_rows == 2
-    stage.core.take_back()
+    stage.core.roll_back()
     assert not list(stage.core.results.tuples())
     assert stage.apply({"S": [((2, 5), 1)]}) == Counter({(1, 2, 5): 1})
 

@@ -131,7 +131,7 @@ def test_deletes_that_find_no_row_are_said_once_unless_that_was_chosen(
         assert owner.stats()["missing_deletes"]["r"] == 1
 
 
-def test_a_batch_whose_warning_is_an_error_is_taken_back() -> None:
+def test_a_batch_whose_warning_is_an_error_is_rolled_back() -> None:
     made = crown.view(QUERY, ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -2,7 +2,7 @@
 
 Random queries, cut into engines that never see one another. A row goes to a cell once, with the mask of the occurrences
 that read it there. Together the engines must be one view: compared with nested loops and DuckDB after every batch, half
-of the batches applied, taken back and applied again.
+of the batches applied, rolled back and applied again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def number(*values: object) -> int:
     return crc32(repr([normalise(value) for value in values]).encode())
 
 
-class Dealt(Kernel):
+class Partitioned(Kernel):
     """One engine per cell; what ``spark_jobs.dispatch.shuffle`` does with a change, in Python."""
 
     def __init__(self, plan: Plan, cells: int) -> None:
@@ -169,7 +169,7 @@ class MaskedMaintenance(Maintenance):
         plan = planned(query.datalog if datalog and not query.only_sql else query.sql, query)
         assume(plan is not None and hashable(plan))
         self.begin(query, datalog, data)
-        self.sides.views = [Dealt(self.sides.plan, cells)]
+        self.sides.views = [Partitioned(self.sides.plan, cells)]
         self.sides.views[0].apply(self.sides.database.everything())
 
 

@@ -15,7 +15,7 @@ from crown.errors import BadRowError, ConcurrentChangeError
 from crown.expressions.program import native
 from crown.ingest.changes import WEIGHT, Checker
 from crown.ingest.selection import Selection
-from crown.ingest.tables.given import Columns, Dealt
+from crown.ingest.tables.given import Columns, HashPartition
 from crown.store.codec import NULL, uses_dictionary
 from plans.expressions.build import call, col, lit
 from plans.expressions.expr import Expr
@@ -99,9 +99,9 @@ def test_a_scan_deals_each_row_to_one_cell_as_arrays_do(kind: str) -> None:
         columns = Columns({name: batch[name] for name in kinds}, kinds)
         every, read = list[int](), list[int]()
         for cell in range(3):
-            dealt = Dealt("c", 3, cell)
-            rows = dealt.rows(columns, n).tolist()
-            scanned, chosen = (Checker(table, tuple(kinds), of, dealt).check(batch).scanned for of in ((), tests))
+            partition = HashPartition("c", 3, cell)
+            rows = partition.rows(columns, n).tolist()
+            scanned, chosen = (Checker(table, tuple(kinds), of, partition).check(batch).scanned for of in ((), tests))
             assert scanned is not None
             assert chosen is not None
             assert (list(range(n)) if scanned.rows is None else scanned.rows.tolist()) == rows

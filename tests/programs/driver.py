@@ -48,7 +48,7 @@ class Driver:
     def step(self, batch: Batch, *, again: bool = False, saved: Path | None = None) -> Counter[Row]:
         """Applies a batch and compares everything; returns the result.
 
-        ``again``: the batch is taken back, and applied once more. ``saved``: in between the state is saved and loaded.
+        ``again``: the batch is rolled back, and applied once more. ``saved``: in between the state is saved and loaded.
         """
         before = self.result if again else None
         changes = {n: to_arrow(self.database.schema, n, rows) for n, rows in batch.items() if n.lower() in self.read}
@@ -56,7 +56,7 @@ class Driver:
         self.base.apply(batch)
         if again:
             self.engine.undo(changes)
-            assert self.result == before, "a batch that is taken back leaves something"
+            assert self.result == before, "a batch that is rolled back leaves something"
             self.engine.check_invariants()
             if saved is not None:
                 self.engine.save(saved)

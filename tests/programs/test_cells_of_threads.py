@@ -14,7 +14,7 @@ import crown
 from crown.errors import BadRowError, CrownError, DuplicateKeyError, MemoryBudgetError, MissingDeleteError
 from crown.programs.cells.engine import ProgramCells
 from plans import program
-from plans.search.cells.whole import dealt_by
+from plans.search.cells.whole import partitioning_of
 from plans.types import arrow_type
 from tests.marks import slow
 
@@ -125,7 +125,7 @@ SUMS, TABLE = "SELECT a, SUM(x) AS s FROM r GROUP BY a", {"r": {"a": "int64", "x
 
 @pytest.mark.parametrize("rows", [20, 2_000])
 @pytest.mark.parametrize("last", [0, 1, 2, 3, 4])
-def test_a_batch_that_one_cell_refuses_is_taken_back_in_all(rows: int, last: int) -> None:
+def test_a_batch_that_one_cell_refuses_is_rolled_back_in_all(rows: int, last: int) -> None:
     view = crown.view(SUMS, TABLE, threads=3, on_missing="raise")
     view.apply(big(rows))
     before = rows_of(view)
@@ -145,7 +145,7 @@ def arrow_of(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 @pytest.mark.parametrize("rows", [20, 2_000])
-def test_a_batch_stopped_before_it_stands_is_taken_back_in_all_cells(rows: int, monkeypatch: Any) -> None:
+def test_a_batch_stopped_before_it_stands_is_rolled_back_in_all_cells(rows: int, monkeypatch: Any) -> None:
     view = crown.view(SUMS, TABLE, threads=2)
     view.apply(big(rows))
     before = rows_of(view)
@@ -192,8 +192,8 @@ def test_bad_rows_have_their_places_in_the_batch(tmp_path: Path) -> None:
 def test_rows_of_a_key_are_in_one_cell() -> None:
     upserts = {"r": {"columns": {"k": "int64", "a": "int64", "x": "int64"}, "key": ["k"], "upserts": True}}
     by_key, by_value = (f"SELECT {column}, COUNT(*) AS n FROM r GROUP BY {column}" for column in "ka")
-    assert dealt_by(program(by_key, upserts), 2) == {"r": "k"}
-    assert dealt_by(program(by_value, upserts), 2) is None
+    assert partitioning_of(program(by_key, upserts), 2) == {"r": "k"}
+    assert partitioning_of(program(by_value, upserts), 2) is None
     one, many = crown.view(by_key, upserts), crown.view(by_key, upserts, threads=2)
     for x in range(3):
         rows = {"r": [{"k": k, "a": k + x, "x": x} for k in range(x, 600)]}

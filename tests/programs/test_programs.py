@@ -114,7 +114,7 @@ def sum_by_k(on_missing: str = "ignore", **options: Any) -> ProgramEngine:
     return ProgramEngine.create(Program("sums", (table,), stages), on_missing=on_missing, **options)
 
 
-def test_a_stage_that_refuses_a_batch_has_the_stages_before_it_take_back_theirs() -> None:
+def test_a_stage_that_refuses_a_batch_has_the_stages_before_it_roll_back_theirs() -> None:
     engine = sum_by_k(twice=True)
     rows = [{"k": "a", "x": 2**62, "unread": 1}]
     assert apply(engine, {"r": rows}) == {(2**62,): 1}
@@ -194,7 +194,7 @@ def test_a_group_is_looked_up_by_its_key() -> None:
         engine.result.get({"n": 1})
 
 
-def test_a_batch_over_the_memory_budget_is_taken_back_from_all_parts() -> None:
+def test_a_batch_over_the_memory_budget_is_rolled_back_from_all_parts() -> None:
     engine = sum_by_k(memory_budget=400_000)
     apply(engine, {"r": [{"k": str(i), "x": i, "unread": 1} for i in range(100)]})
     before = result_of(engine)
@@ -209,7 +209,7 @@ def test_a_batch_over_the_memory_budget_is_taken_back_from_all_parts() -> None:
     assert engine.result.get({"k": "a"}) == {"k": "a", "n": 1, "s": 5}
 
 
-def test_a_batch_that_its_owner_cannot_close_is_taken_back() -> None:
+def test_a_batch_that_its_owner_cannot_close_is_rolled_back() -> None:
     engine = sum_by_k(twice=True)
     apply(engine, {"r": [{"k": "a", "x": 1, "unread": 1}]})
 

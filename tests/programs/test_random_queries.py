@@ -29,7 +29,7 @@ SELECT n.id FROM n LEFT JOIN e ON e.id = n.id JOIN (SELECT DISTINCT CAST(id AS I
 
 
 def maintain(query: str, seed: int, batches: int) -> None:
-    """Applies random batches; some are taken back and applied again. A batch that DuckDB refuses is refused."""
+    """Applies random batches; some are rolled back and applied again. A batch that DuckDB refuses is refused."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QueryWarning)
         driver = Driver(query, program(query, TABLES, dialect="duckdb"), TABLES, exact=False)

@@ -4,7 +4,7 @@ A stage: the sum of what it passed on is what it has; a batch that is refused le
 undone, too, and what that passes on is the inverse; applied again, it does the same.
 
 A store: the sum of what took place is what is there, no row less than once; a change that is refused has changed
-nothing; what is taken back leaves nothing; what is marked outlives a sweep of the dictionary.
+nothing; what is rolled back leaves nothing; what is marked outlives a sweep of the dictionary.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Lawful:
 
 @dataclass
 class Store:
-    """A store under test: how it changes, what is there, and how its last change is taken back.
+    """A store under test: how it changes, what is there, and how its last change is rolled back.
 
     ``change`` returns what took place; ``back`` is given that.
     """
@@ -177,7 +177,7 @@ class Store:
         self.check()
         self.back(took)
         self.check()
-        assert (self.rows(), self.told()) == (before, told), "what is taken back leaves nothing"
+        assert (self.rows(), self.told()) == (before, told), "what is rolled back leaves nothing"
         assert counted([self.change(events)]) == counted([took])
         values = self.values()
         self.mark()

@@ -132,7 +132,7 @@ def test_a_correlation_is_the_same_whatever_type_its_arguments_have() -> None:
 
 
 @pytest.mark.parametrize("seed", range(100, 112))
-def test_a_batch_taken_back_leaves_the_same_rows_and_sums(seed: int) -> None:
+def test_a_batch_rolled_back_leaves_the_same_rows_and_sums(seed: int) -> None:
     random = Random(seed)
     columns = random_groups.relation(random)
     stage = random_groups.stage(random, columns)
@@ -244,7 +244,7 @@ def test_decimals_with_too_many_digits_are_refused() -> None:
 
 @pytest.mark.parametrize("seed", seeds(4, 60))
 def test_sums_of_decimals_pass_the_numbers_that_are_their_own_codes(seed: int) -> None:
-    """62 bits of 128: groups on both sides of that, before a batch and after it, also when the batch is taken back."""
+    """62 bits of 128: groups on both sides of that, before a batch and after it, also when the batch is rolled back."""
     random = Random(seed)
     stage, columns = one_sum("decimal(38,0)", "decimal(38,0)")
     (part,) = parts(1)

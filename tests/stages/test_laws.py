@@ -242,7 +242,7 @@ def _upserts(**options: str) -> Callable[[Part], Store]:
                 raise
 
         return Store(
-            part, change, lambda took: keyed.take_back(), keyed.scan, keyed.check_invariants, keyed.mark_values,
+            part, change, lambda took: keyed.roll_back(), keyed.scan, keyed.check_invariants, keyed.mark_values,
             texts=(1,), told=lambda: (keyed.late, keyed.tombstones),
         )  # fmt: skip
 
@@ -254,7 +254,7 @@ def _window(window: Any) -> Callable[[Part], Store]:
         part.open(1)
         kept = WindowedTable(part, int(table_at(0)), COLUMNS, window)
         return Store(
-            part, lambda events: kept.apply(events, None, False), lambda took: kept.take_back(), kept.scan,
+            part, lambda events: kept.apply(events, None, False), lambda took: kept.roll_back(), kept.scan,
             kept.check_invariants, kept.mark_values, texts=(1,), told=kept.stats,
         )  # fmt: skip
 
@@ -277,7 +277,7 @@ def _keys(part: Part) -> Store:
         return (Zset(rows, copies[:, 0]) for rows, copies in keys._copies.scan())
 
     return Store(
-        part, change, lambda took: keys.take_back(took), scan, lambda: keys.check_invariants(None),
+        part, change, lambda took: keys.roll_back(took), scan, lambda: keys.check_invariants(None),
         lambda: keys.mark_values(COLUMNS), texts=(1,),
     )  # fmt: skip
 

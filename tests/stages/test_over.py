@@ -75,7 +75,7 @@ def test_random_window_functions_are_those_of_the_twin_and_of_duckdb(
 
 
 @pytest.mark.parametrize("seed", range(100, 110))
-def test_a_batch_taken_back_leaves_the_same_rows(seed: int) -> None:
+def test_a_batch_rolled_back_leaves_the_same_rows(seed: int) -> None:
     random = Random(seed)
     columns = random_groups.relation(random)
     planned = random_windows.stage(random, columns)

@@ -94,7 +94,7 @@ def test_random_windows_are_those_of_the_twin_and_of_duckdb(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100, 110))
-def test_a_batch_taken_back_leaves_the_same_rows(seed: int) -> None:
+def test_a_batch_rolled_back_leaves_the_same_rows(seed: int) -> None:
     random = Random(seed)
     columns = random_groups.relation(random)
     planned = random_stage(random, columns)

@@ -224,7 +224,7 @@ def test_a_budget_without_addresses_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_batch_for_which_nothing_more_is_mapped_is_taken_back_and_does_not_wait(
+def test_a_batch_for_which_nothing_more_is_mapped_is_rolled_back_and_does_not_wait(
     short: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(self: Grown, start: int, words: int) -> None:

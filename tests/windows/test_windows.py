@@ -1,7 +1,7 @@
 """Windows of relations, after every batch: engine = twin = DuckDB over the rows that are in.
 
 Streams have late rows, rows of one batch that move the watermark past one another, duplicates, deletes of what is in,
-what has expired and what never was; batches are taken back, refused, saved and loaded.
+what has expired and what never was; batches are rolled back, refused, saved and loaded.
 """
 
 from __future__ import annotations

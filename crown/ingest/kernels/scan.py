@@ -9,7 +9,7 @@ Arrow's C data interface.
 
 from __future__ import annotations
 
-from crown.ingest.kernels.dealt import cell_of
+from crown.ingest.kernels.partitions import cell_of
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.addresses import call, load8, load32, load64
 from crown.kernels.memory.arena import ZERO
@@ -23,10 +23,10 @@ without a dictionary."""
 WITHIN, BEFORE, EQUAL, IS_NULL, TEXT, ONE_OF = 0, 1, 2, 3, 4, 5
 """Kinds of tests: a value is in a range; it is less than, or equal to, the value of another column; it is NULL; it is
 one of several texts; it is one of several words."""
-D_WEIGHT, D_COLUMNS, D_DEALT, D_FORM, D_CELLS, D_CELL, D_COLUMN0 = range(7)
-"""Words of the plan of a scan. The position of the weights or -1, and the number of columns. If the rows are dealt to
-several cells: the position and the form of the column by which they are, the number of the cells, and that of this one;
-the first is -1 if there is one cell. Then the columns."""
+D_WEIGHT, D_COLUMNS, D_PARTITION, D_FORM, D_CELLS, D_CELL, D_COLUMN0 = range(7)
+"""Words of the plan of a scan. The position of the weights or -1, and the number of columns. With several cells, the
+position and the form of the column by which the rows are partitioned, the number of the cells, and that of this one;
+else the first is -1. Then the columns."""
 COLUMN, TEST = 3, 6  # words of a column, and of a test, in the plan of a scan
 EXPORTED = 10  # words of an ArrowArray
 SCANNED, REFUSED = 0, 1  # results of ``scan``
@@ -195,7 +195,7 @@ def _hash_of_text(ends, data, i):
 def _dealt(batch, plan, i, size):
     """Returns a word whose bit ``j`` is 1 if row ``i + j`` belongs to this cell. Rows with NULL belong to the
     first cell."""
-    child, form, cells, cell = _child(batch, plan[D_DEALT]), plan[D_FORM], plan[D_CELLS], plan[D_CELL]
+    child, form, cells, cell = _child(batch, plan[D_PARTITION]), plan[D_FORM], plan[D_CELLS], plan[D_CELL]
     first, data = _first(batch, child) + i, _buffer(child, 1)
     valid, found = _valid(child, first, size), ZERO
     if form == OTHER:
@@ -221,7 +221,7 @@ def _rows(batch, plan, start, octets, n, rows, found):
     for i in range(0, n, _BLOCK):
         size = min(n - i, _BLOCK)
         every, read = ~ZERO, ZERO
-        if plan[D_DEALT] >= 0:
+        if plan[D_PARTITION] >= 0:
             every = _dealt(batch, plan, i, size)
         if plan[start] == 0:
             read = every
@@ -366,7 +366,7 @@ def scanned(batch, plan, octets, most, out, weights, rows, found):
     tests = D_COLUMN0 + COLUMN * columns
     k = n
     found[2] = 0
-    if plan[tests] == 0 and plan[D_DEALT] < 0:
+    if plan[tests] == 0 and plan[D_PARTITION] < 0:
         for i in range(n):
             rows[i] = i
     else:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from crown.errors import BadRowError
 from crown.ingest.kernels import scan
-from crown.ingest.kernels.dealt import cells_of_texts, cells_of_words
+from crown.ingest.kernels.partitions import cells_of_texts, cells_of_words
 from crown.kernels.batches import extent, texts_equal
 from crown.store.arrow_buffers import Texts, flags, halves, integers, texts, valid, words
 from crown.store.codec import NULL, Intern, UnencodableError, encode, uses_dictionary
@@ -255,7 +255,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Dealt:
+class HashPartition:
     """The rows of a relation that one of several ``cells`` has: those whose value of a column hashes to its number.
 
     The first cell also has the rows in which the column is NULL.
@@ -298,8 +298,8 @@ class Scan:
 
     ``columns``: the wanted columns, with their types. ``places``: the positions of wanted and tested columns in a
     batch. ``weight``: the position of the weights, or None. ``required``: columns that must not be NULL. ``tests``:
-    alternatives, each a conjunction of tests; empty for all rows. ``most``: the largest allowed weight. ``dealt``: the
-    rows of the cell, if there are several cells.
+    alternatives, each a conjunction of tests; empty for all rows. ``most``: the largest allowed weight. ``partition``:
+    the rows of the cell, if there are several cells.
 
     ``plan`` and ``texts`` are read by the kernel.
     """
@@ -312,7 +312,7 @@ class Scan:
         required: Sequence[str],
         tests: Sequence[Sequence[Test]],
         most: int,
-        dealt: Dealt | None = None,
+        partition: HashPartition | None = None,
     ) -> None:
         self.places = places
         self.weight = weight
@@ -321,8 +321,13 @@ class Scan:
         self.coded = [name for name, kind in columns.items() if uses_dictionary(kind)]
         plan, lists, octets = [-1 if weight is None else weight, len(columns)], list[int](), bytearray()
         plan += [-1, 0, 1, 0]
-        if dealt is not None:
-            plan[scan.D_DEALT :] = [places[dealt.column], form_of(columns[dealt.column]), dealt.cells, dealt.cell]
+        if partition is not None:
+            plan[scan.D_PARTITION :] = [
+                places[partition.column],
+                form_of(columns[partition.column]),
+                partition.cells,
+                partition.cell,
+            ]
         first = scan.D_COLUMN0 + scan.COLUMN * len(columns) + 1 + sum(1 + scan.TEST * len(of) for of in tests)
         for name, kind in columns.items():
             plan += [places[name], form_of(kind), name in required]

@@ -2,7 +2,7 @@
 
     changes -> every cell selects its rows -> the batch, in a thread per cell -> the deltas of all cells
 
-Cells share nothing but the budget of memory. A relation is dealt to them by the hash of a column, or every cell has all
+Cells share nothing but the budget of memory. A relation is partitioned by the hash of a column, or every cell has all
 of its rows (``plans.search.cells.whole``). So their results are disjoint. The kernels run without the GIL.
 """
 
@@ -27,7 +27,7 @@ from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import relations_of
 from crown.ingest.tables.frames import kept
-from crown.ingest.tables.given import Dealt
+from crown.ingest.tables.given import HashPartition
 from crown.programs.cells.result import CellsResultReader
 from crown.programs.cells.vote import Stopped, Vote
 from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS, READY_TO_COMMIT, DeltaOptions
@@ -36,7 +36,7 @@ from crown.stages.state import memory
 from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.store.memory import ADDRESSABLE
 from plans.program import Program
-from plans.search.cells.whole import dealt_by
+from plans.search.cells.whole import partitioning_of
 
 _FEW = 256  # batches with fewer rows are applied to one cell after the other, which costs less than threads
 _TURN = 8  # record batches that a cell delivers before it waits for the others
@@ -46,8 +46,8 @@ _T = TypeVar("_T")
 class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make another one"):
     """Maintains a program in several ``cells``. Not thread-safe; arguments as for ``ProgramEngine``.
 
-    ``dealt``: the column by which each relation (in lower case) is dealt; every cell has all rows of the others.
-    With a memory budget, and for small batches, the cells run one after the other.
+    ``partitioning``: the column by which each relation (in lower case) is partitioned; every cell has all rows of
+    the others. With a memory budget, and for small batches, the cells run one after the other.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         on_missing: str,
         threads: int,
         selecting: bool,
-        dealt: Mapping[str, str],
+        partitioning: Mapping[str, str],
     ) -> None:
         self.memory = memory
         self.threads = threads
-        self.dealt = dealt
+        self.partitioning = partitioning
         self._vote: Vote | None = None
         stopping = [Uninterrupted(), *(Uninterrupted(self._stop) for _ in range(threads - 1))]
         self.uninterrupted = stopping[0]
@@ -71,7 +71,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
                 part,
                 on_missing,
                 selecting=selecting,
-                dealt={name: Dealt(column, threads, number) for name, column in dealt.items()},
+                partitions={name: HashPartition(column, threads, number) for name, column in partitioning.items()},
                 uninterrupted=stops,
             )
             for number, (part, stops) in enumerate(zip(memory.cells(threads), stopping, strict=True))
@@ -88,14 +88,14 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
     def create(
         cls,
         program: Program,
-        dealt: Mapping[str, str],
+        partitioning: Mapping[str, str],
         threads: int,
         memory_budget: int | None = None,
         on_missing: str = "ignore",
     ) -> Self:
         """Makes a new, empty engine in anonymous memory. Arguments as for ``ProgramEngine.create``."""
         memory = ProgramMemory.create(parts_of_program(program), memory_budget, cells=threads)
-        made = cls(program, memory, on_missing, threads, True, dealt)
+        made = cls(program, memory, on_missing, threads, True, partitioning)
         for cell in made.cells:
             cell.begin_empty()
         return made
@@ -356,7 +356,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.memory.write``."""
         self.compact()
         options = self.on_missing, self.selecting, self.threads
-        return memory.write(path_of(path, "path"), self.plan, *options, extra, self.memory.parts, self.dealt)
+        return memory.write(path_of(path, "path"), self.plan, *options, extra, self.memory.parts, self.partitioning)
 
     def compact(self) -> int:
         """Frees unused dictionary entries. Returns their number. O(state)."""
@@ -374,7 +374,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         found = summed(cells)
         for what, by in cells[0].items():
             if what in _OF_RELATIONS:
-                found[what] |= {name: value for name, value in by.items() if name.lower() not in self.dealt}
+                found[what] |= {name: value for name, value in by.items() if name.lower() not in self.partitioning}
         found["input_rows"] = sum(found["rows"].values())
         stages = [summed([cell["stages"][n] for cell in cells]) for n in range(len(self.plan.stages))]
         used = {"live_bytes": 8 * self.memory.budget.used}
@@ -414,7 +414,7 @@ def engine_of(
     """Makes a new, empty engine of a program. With several threads each has a cell, if the program can be cut as a
     whole; otherwise its joins are cut. Arguments and errors as for ``ProgramEngine.create``."""
     if threads > 1 and path is None and program.results is None:
-        dealt = dealt_by(program, threads)
-        if dealt is not None:
-            return ProgramCells.create(program, dealt, threads, memory_budget, on_missing)
+        partitioning = partitioning_of(program, threads)
+        if partitioning is not None:
+            return ProgramCells.create(program, partitioning, threads, memory_budget, on_missing)
     return ProgramEngine.create(program, path, memory_budget=memory_budget, on_missing=on_missing, threads=threads)

@@ -181,7 +181,7 @@ class Groups(Stage):
                 status = self._advanced(batch)
         except BaseException:
             if batch.state[kernels.S_STEP] != kernels.STORED:  # else there is nothing left to abandon
-                self._multisets.take_back(batch.touched)
+                self._multisets.roll_back(batch.touched)
                 self.abandon(batch.touched)
             raise
         bad_group = int(batch.state[kernels.S_BAD_GROUP])

@@ -163,7 +163,7 @@ class Multisets:
 
         Yields per multiset: the changed values, as a frame of one column; their flips (+1 for a new value, -1 for a
         removed one, else 0); and their groups. Raises MemoryBudgetError, and ChangeError for a delete of an absent
-        value; call ``take_back`` then. O(events log).
+        value; call ``roll_back`` then. O(events log).
         """
         for multiset in self.all:
             argument, given = multiset.values.argument, fed[multiset.feed]
@@ -216,7 +216,7 @@ class Multisets:
         part.run_until_done(work)
         return flips
 
-    def take_back(self, handles: np.ndarray) -> None:
+    def roll_back(self, handles: np.ndarray) -> None:
         """Undoes the changes of ``apply`` since the last ``close``."""
         with self._part.budget.lifted():
             while self._changes:

@@ -167,7 +167,7 @@ class Join(Stage):
             else:
                 yield from self._deltas_of_cells(parts, check, deltas, consolidate)
         except BaseException as error:
-            self._take_back(error)
+            self._roll_back(error)
             raise
         self._settle(parts)
 
@@ -209,7 +209,7 @@ class Join(Stage):
         try:
             found = [work(self.cores[0], changes)] if len(self.cores) == 1 else self._run_in_cells(work, parts, _never)
         except BaseException as error:
-            self._take_back(error)
+            self._roll_back(error)
             raise
         self._settle(parts, sign)
         return found
@@ -238,14 +238,14 @@ class Join(Stage):
         for core, part in zip(self.cores, parts, strict=True):
             core.settle(part, sign)
 
-    def _take_back(self, error: BaseException) -> None:
+    def _roll_back(self, error: BaseException) -> None:
         """Undoes the part of the batch that cells have applied before ``error`` stopped it. Raises UnusableStateError
         if some cell cannot undo it; that cell stays open."""
         failure: Exception | None = None
         for core in self.cores:
             if core.open:
                 try:
-                    core.take_back()
+                    core.roll_back()
                 except (UnusableStateError, MemoryBudgetError) as exception:
                     failure = exception
         self.undone = failure is None

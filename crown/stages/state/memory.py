@@ -2,9 +2,9 @@
 
 A snapshot of a program is one file with the program and the state of its parts. It is a file of words (see
 ``crown.store.words_file``). Its header has the program, the option for missing deletes, whether rows that no stage
-reads are left out, the number of threads, the grids of the stages (``grids``), how relations are dealt to cells of the
-whole program (``dealt``), and the fields of the owner (``extra``). Its parts are those of the memory, up to their
-high-water marks. ``crown.programs.snapshot`` reads it.
+reads are left out, the number of threads, the grids of the stages (``grids``), the columns by which relations are
+partitioned among cells of the whole program (``dealt``), and the fields of the owner (``extra``). Its parts are those
+of the memory, up to their high-water marks. ``crown.programs.snapshot`` reads it.
 """
 
 from __future__ import annotations
@@ -229,19 +229,19 @@ def write(
     threads: int,
     extra: dict[str, Any] | None,
     parts: Sequence[np.ndarray],
-    dealt: Mapping[str, str] | None = None,
+    partitioning: Mapping[str, str] | None = None,
 ) -> int:
-    """Writes a state between two batches. Returns the bytes written. O(state). ``dealt``: how relations are dealt to
-    cells of the whole program, one per thread.
+    """Writes a state between two batches. Returns the bytes written. O(state). ``partitioning``: the columns by
+    which relations are partitioned among cells of the whole program, one per thread.
 
     Raises SnapshotError if the file cannot be written.
     """
-    grids = [grid.to_json() for grid in grids_of(program, threads if dealt is None else 1)]
+    grids = [grid.to_json() for grid in grids_of(program, threads if partitioning is None else 1)]
     header = {"program": program.to_json(), "on_missing": on_missing, "selecting": selecting}
     header |= {
         "threads": threads,
         "grids": grids,
-        "dealt": dealt,
+        "dealt": partitioning,
         "extra": extra or {},
     }
     return words_file.write(path, KIND, header, [part[: int(part[H_TOP])] for part in parts])

@@ -271,7 +271,7 @@ class BaseTables:
         if not absent.any():
             return effective
         if strict:
-            self._keyed[name].take_back()
+            self._keyed[name].roll_back()
             key = self._key_values(name, changes, int(absent.argmax()))
             raise MissingDeleteError(
                 f"relation {self._declared_name(name)!r}: the batch deletes the row of the key {key}, but there is "
@@ -291,8 +291,8 @@ class BaseTables:
     def undo(self, nets: Mapping[str, Zset]) -> dict[str, Zset]:
         """Undoes the last batch, which had these nets, without regard to the budget. Returns the effective nets."""
         self.missing = missing = self._stored_missing(nets)
-        effective = {name: keyed.take_back() for name, keyed in self._keyed.items()}
-        effective |= {name: self.retained[name].take_back() for name in nets if name in self.retained}
+        effective = {name: keyed.roll_back() for name, keyed in self._keyed.items()}
+        effective |= {name: self.retained[name].roll_back() for name in nets if name in self.retained}
         counted = {
             name: _weighted(net, net.weights + missing[name]) if name in missing else net
             for name, net in nets.items()
@@ -307,12 +307,12 @@ class BaseTables:
         """Undoes the effective changes of the relations in ``done`` when a batch is rejected."""
         for name, keyed in self._keyed.items():
             if name in done:
-                keyed.take_back()
+                keyed.roll_back()
             else:
                 keyed.discard_undo()
         for name in done:
             if name in self.retained:
-                self.retained[name].take_back()
+                self.retained[name].roll_back()
         self._uncount(done)
         self._uncount_keys(done)
 
@@ -320,7 +320,7 @@ class BaseTables:
         """Subtracts nets from the relations whose rows are counted by key."""
         for name, unique in self._unique.items():
             if name in nets:
-                unique.take_back(nets[name])
+                unique.roll_back(nets[name])
 
     def _uncount(self, nets: Mapping[str, Zset]) -> None:
         """Subtracts nets from the relations that are counted."""

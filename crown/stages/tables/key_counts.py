@@ -60,13 +60,13 @@ class KeyCounts:
         """
         keys = changes.net(self._words)
         if not _at_most_one(self._add(keys) + keys.weights):
-            self.take_back(changes)
+            self.roll_back(changes)
             raise ChangeError(
                 "another batch was applied after this one was prepared, and changed an enforced key of this batch: "
                 "prepare this batch again"
             )
 
-    def take_back(self, changes: Zset) -> None:
+    def roll_back(self, changes: Zset) -> None:
         """Undoes counted changes, without regard to the budget."""
         with self._part.budget.lifted():
             self._add(changes.net(self._words).negated())

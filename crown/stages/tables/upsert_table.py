@@ -185,7 +185,7 @@ class UpsertTable:
         )
         self._expiring.change(rows, np.repeat(np.array([-1, 1]), [np.count_nonzero(removed), np.count_nonzero(added)]))
 
-    def take_back(self) -> Zset:
+    def roll_back(self) -> Zset:
         """Undoes the last batch, without regard to the budget. Returns the rows that it deleted and inserted.
         O(changes)."""
         found = list(self._before.scan())

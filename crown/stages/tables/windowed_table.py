@@ -205,7 +205,7 @@ class WindowedTable:
     def _size(self, rows: int) -> int:
         return 1 + COUNTERS + rows * (self._width + 1)
 
-    def take_back(self) -> Zset:
+    def roll_back(self) -> Zset:
         """Undoes the last batch, without regard to the budget. Returns its effect. O(batch log n)."""
         total, before = self._stored_effect()
         with self._part.budget.lifted():

@@ -1,7 +1,7 @@
 """Decides how the cells of one process share a program: `threads=N` runs the whole program once per cell.
 
-Every relation is dealt to the cells by one column, or every cell has all of its rows. A program that needs two columns
-of a relation, or of which the cells would have more rows than those of its joins alone, has only its joins cut
+Every relation is partitioned by the hash of one column, or every cell has all of its rows. A program that needs two
+columns of a relation, or of which the cells would have more rows than those of its joins alone, has only its joins cut
 (`plans.search.cells.shares.grids_of`).
 """
 
@@ -15,8 +15,8 @@ from plans.search.cells.cuts import ways_by_output
 from plans.search.cells.shares import grid_of
 
 
-def dealt_by(program: Program, cells: int) -> Mapping[str, str] | None:
-    """Returns the column by which each relation (in lower case) is dealt to cells that deliver disjoint rows.
+def partitioning_of(program: Program, cells: int) -> Mapping[str, str] | None:
+    """Returns the column by which each relation (in lower case) is partitioned among cells that deliver disjoint rows.
 
     Every cell has all rows of the other relations. Returns None if only the joins of the program can be cut, or
     nothing. Rows that replace one another, or may not be there together, are in the same cell.

@@ -267,7 +267,7 @@ def sum_out_of_its_type(run: Run, at: float) -> str:
         run.view.apply(run.changes)
     except ChangeError:
         return run.verify(applied=False, may_be_lost=False)
-    run.take_back()  # with them a later batch could be refused
+    run.roll_back()  # with them a later batch could be refused
     return run.verify(applied=True, may_be_lost=False)
 
 

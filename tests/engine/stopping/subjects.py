@@ -221,7 +221,7 @@ class Run:
         self.expectation.apply(batch)
         self.after = self.expectation.result
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         """Applies the inverse of the batch, after which all is as before."""
         assert self._found() == self.after
         self._go_on({name: [(row, -weight) for row, weight in changes] for name, changes in self.batch.items()})

@@ -82,7 +82,7 @@ def test_a_closed_iterator_applies_the_whole_batch_in_every_cell() -> None:
         assert counted(one.to_table()) == counted(many.to_table())
 
 
-def test_a_batch_that_one_cell_refuses_is_taken_back_in_all() -> None:
+def test_a_batch_that_one_cell_refuses_is_rolled_back_in_all() -> None:
     many = crown.view("Q(a,b,c) :- e(a,b), e(b,c).", EDGES, threads=2, memory_budget=1 << 18)
     many.apply({"e": [{"s": i, "d": i + 1} for i in range(50)]})
     before = counted(many.to_table())
@@ -139,7 +139,7 @@ def test_what_keeps_failing_in_one_cell_does_not_keep_the_others_from_taking_the
     many.check_invariants()
 
 
-def test_what_one_cell_refuses_to_discard_is_taken_back_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_cell_refuses_to_discard_is_rolled_back_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> int:
         raise MemoryBudgetError("no room")
 

@@ -1,4 +1,4 @@
-"""A batch that was applied can be taken back: the state is then that of before, clamped deletes included."""
+"""A batch that was applied can be rolled back: the state is then that of before, clamped deletes included."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_the_first_batch_gives_the_deltas_that_it_gives_row_by_row(query: str, m
     assert bulk.apply({"g": edges(10, 15_000, 3)}).num_rows == single.apply({"g": edges(10, 15_000, 3)}).num_rows
 
 
-def test_a_load_beyond_the_budget_is_refused_and_taken_back() -> None:
+def test_a_load_beyond_the_budget_is_refused_and_rolled_back() -> None:
     view = crown.view(HOPS, EDGES, memory_budget="2 MiB")
     view.update({"g": edges(2_000, 1_000)})
     before = view.count()

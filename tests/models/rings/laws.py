@@ -33,7 +33,7 @@ def check(ring: Any, samples: Iterable[Any], *, exact: bool = False, commutative
     ones that differ in kind: zero, one, negative, large, small; zero and one are tried as well. Raises RingLawError
     with the first law that fails, the elements for which it does, and both sides. `exact=False` lets numbers differ by
     rounding, 1e-9 of the largest of those involved. `exact=True` is for rings that claim that every addition can be
-    taken back bit by bit: all laws must hold exactly, and a + b + (-b) must be a, with the same types and signs of
+    rolled back bit by bit: all laws must hold exactly, and a + b + (-b) must be a, with the same types and signs of
     zero. `commutative=False` leaves a * b = b * a out. Cost: n³ triples of n samples; a fixed choice of 20,000 of them
     if there are more.
 

@@ -19,7 +19,7 @@ from crown.programs.program import ProgramEngine
 from plans import PlanError, Program, program
 from plans.search.cells.exchanges import rounds
 from plans.search.cells.shares import grids_of
-from plans.search.cells.whole import dealt_by
+from plans.search.cells.whole import partitioning_of
 from plans.types import arrow_type
 from spark_jobs.dispatch.envelope import cell_program, envelope_of
 from tests.marks import seeds, slow
@@ -183,13 +183,13 @@ def test_threads_deliver_what_one_engine_does(query, tmp_path):
 
 
 def threads_deliver(query, folder, dialect):
-    """Cells have the whole program, or its joins alone; a batch can be taken back, the state saved and loaded."""
+    """Cells have the whole program, or its joins alone; a batch can be rolled back, the state saved and loaded."""
     random = Random(query)
     try:
         made = program(query, TABLES, dialect=dialect)
     except PlanError as error:
         pytest.skip(str(error).splitlines()[0])
-    if dealt_by(made, CELLS) is None and all(grid.cells == 1 for grid in grids_of(made, CELLS)):
+    if partitioning_of(made, CELLS) is None and all(grid.cells == 1 for grid in grids_of(made, CELLS)):
         pytest.skip("there is no group or join that can be cut")
     whole, many = ProgramEngine.create(made), engine_of(made, threads=CELLS)
     database = Database(TABLES)

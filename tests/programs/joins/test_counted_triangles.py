@@ -125,7 +125,7 @@ def test_the_cost_of_a_change_grows_like_the_root_of_the_rows() -> None:
 
 
 @pytest.mark.parametrize("name", ["self", "three", "texts"])
-def test_a_batch_that_is_taken_back_leaves_the_number_and_a_saved_state_goes_on(name: str, tmp_path: Path) -> None:
+def test_a_batch_that_is_rolled_back_leaves_the_number_and_a_saved_state_goes_on(name: str, tmp_path: Path) -> None:
     query, random, database = COUNTED[name], Random(3), Database(TABLES)
     engine = ProgramEngine.create(program(query, TABLES), path=tmp_path / "live")
     (stage,) = (stage for stage in engine.stages if isinstance(stage, CyclicCount))

@@ -72,7 +72,7 @@ def values(engine, name, net):
 
 @pytest.mark.parametrize("query", ASKED)
 def test_a_join_that_is_asked_says_what_base_tables_that_count_would_say(query, tmp_path):
-    """Deletes of absent rows, NULLs in what is joined on, batches taken back, states saved and loaded."""
+    """Deletes of absent rows, NULLs in what is joined on, batches rolled back, states saved and loaded."""
     made, random, database = program(query, SCHEMA), Random(query), Database(SCHEMA)
     asking, counting = ProgramEngine.create(made), that_counts(made)
     assert set(asking.base_tables._stored) == ASKED[query]

@@ -56,7 +56,7 @@ def batch_of(random: Random, database: Database, absent: bool) -> dict[str, list
 @pytest.mark.parametrize("on_missing", ["ignore", "trust"])
 @pytest.mark.parametrize("query", QUERIES)
 def test_sums_are_those_of_duckdb_and_nothing_is_left(query: str, on_missing: str, tmp_path: Any) -> None:
-    """Also of states that were taken back, saved and loaded; strings that only keys name survive a sweep."""
+    """Also of states that were rolled back, saved and loaded; strings that only keys name survive a sweep."""
     driver = Driver(query, program(query, SCHEMA), SCHEMA, on_missing=on_missing)
     assert summed_in(driver.engine) == QUERIES[query]
     absent = on_missing == "ignore" and "SELECT COUNT(*)" not in query  # that query reads no whole rows

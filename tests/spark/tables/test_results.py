@@ -399,7 +399,7 @@ def test_a_stream_keeps_both_current(spark, tmp_path, database):
 
 
 def test_two_tables_in_one_function_read_the_batch_once(spark, tmp_path):
-    """A batch that is read again is taken back and applied again by every cell, which its notes say."""
+    """A batch that is read again is rolled back and applied again by every cell, which its notes say."""
     files = ChangeFiles(tmp_path / "in", R)
     for n in range(2):
         files.add({"r": [(n, n, 1), (n, n + 1, 1)]})

@@ -1,4 +1,4 @@
-"""Deals rows to cells by the hash of a value, in Arrow's memory and in arrays."""
+"""Partitions rows by the hash of a value, in Arrow's memory and in arrays."""
 
 from __future__ import annotations
 
