@@ -20,7 +20,7 @@ from spark_jobs.folders import locked
 from spark_jobs.log.history import stream_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
-from spark_jobs.storage.opening import ready
+from spark_jobs.storage.opening import ensure_writable
 
 _EVERY = 1.0  # seconds
 _claimed: dict[Path, SparkSession] = {}
@@ -62,7 +62,7 @@ def exclusive(checkpoint: Folder) -> AbstractContextManager[None]:
     if not isinstance(checkpoint, LocalFolder):
         return nullcontext()
     settle()
-    ready(checkpoint, "checkpoint")
+    ensure_writable(checkpoint, "checkpoint")
     return locked(checkpoint.path)
 
 

@@ -51,7 +51,7 @@ from spark_jobs.log.state_location import QUARANTINES, TABLES, Whereabouts
 from spark_jobs.options import Options, StreamOptions
 from spark_jobs.queries.catalyst import kept, relation_of
 from spark_jobs.storage.folder import Folder
-from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.storage.opening import ensure_writable, folder_at
 from spark_jobs.tables.deltas.parts import Parts
 from spark_jobs.tables.deltas.shape import delta_schema, files_schema
 
@@ -138,7 +138,7 @@ def stream(
         if aside is not None and aside != where.quarantine:
             where.writes_to(QUARANTINES, str(aside))
     if aside is not None:
-        ready(aside, "quarantine")
+        ensure_writable(aside, "quarantine")
     space = scratch_space.claim(place.scratch, cluster.application(spark)) if streaming else None
     if space is not None and limits.memory is not None:
         demand_disk(space.parent)

@@ -20,7 +20,7 @@ from typing import IO
 from spark_jobs.errors import CheckpointError
 from spark_jobs.folders import local_folder
 from spark_jobs.storage.local import LocalFolder
-from spark_jobs.storage.opening import ready
+from spark_jobs.storage.opening import ensure_writable
 
 _held: dict[Path, IO[str]] = {}
 
@@ -33,7 +33,7 @@ def scratch_root(root: str | None = None) -> Path:
     if not base.is_dir():
         with suppress(OSError):
             base.mkdir(mode=0o700, parents=True)
-    ready(LocalFolder(base), "scratch")
+    ensure_writable(LocalFolder(base), "scratch")
     if base.stat().st_uid != os.getuid():
         raise CheckpointError(f"scratch directory {base} belongs to another user: give another one with scratch=")
     return base

@@ -79,7 +79,7 @@ class InFolder(Changeable[Deltas]):
         """Raises NotDurableError if nothing can be written any more; writes a snapshot that is due, unless the state is
         ``lost``.
         """
-        self._journal.ready()
+        self._journal.check_writable()
         if self._journal.due(self._floor) and not lost:
             try:
                 self.snapshot()

@@ -150,7 +150,7 @@ class Journal:
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
-    def ready(self) -> None:
+    def check_writable(self) -> None:
         """Raises NotDurableError if nothing can be written here any more."""
         if self._refusal:
             raise NotDurableError(self._refusal)
@@ -166,7 +166,7 @@ class Journal:
 
         ``more``: further fields of the batch's header, as JSON.
         """
-        self.ready()
+        self.check_writable()
         assert self._segment is not None
         try:
             size = self._segment.append(self.batches + 1, tables, more)
@@ -188,7 +188,7 @@ class Journal:
 
     def sync(self) -> None:
         """Syncs all batches to disk, regardless of ``sync=``."""
-        self.ready()
+        self.check_writable()
         self._put_on_disk()
         self.synced = self.batches
         self._mark.write(self.batches, self.synced)
@@ -224,7 +224,7 @@ class Journal:
         Raises SnapshotError or OSError if it cannot be written, DamagedStateError if the state was mapped from a
         damaged snapshot; the view continues without it.
         """
-        self.ready()
+        self.check_writable()
         assert self._segment is not None
         if numbers(self.folder, "snapshot")[-1:] == [self.batches]:
             return

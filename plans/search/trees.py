@@ -49,7 +49,9 @@ class TreeSearch:
         """Returns the best tree for the output `free`, or the tree that `tree` names.
 
         The tree may enumerate, besides `free`, all attributes that declared keys derive from `free`. There are no more
-        results then, and a relation whose attributes are all free needs no projection above it.
+        results then, and a relation whose attributes are all free needs no projection above it. So the larger output
+        has the cheaper tree in most queries, but not in all: a tree has all free attributes on top, and with fewer of
+        them other relations can be the root. Therefore both outputs are searched.
 
         Raises PlanError if there is no such tree.
         """

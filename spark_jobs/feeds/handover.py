@@ -25,7 +25,7 @@ from spark_jobs.errors import ANEW, CheckpointError, SourceError
 from spark_jobs.feeds.delta import delta_changes, delta_table, delta_version
 from spark_jobs.log.state_location import HANDOVER, HERE
 from spark_jobs.storage.address import masked
-from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.storage.opening import ensure_writable, folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,7 +158,7 @@ def handover(
     here = folder / HERE
     named = {name: feed.named() for name, feed in feeds.items()}
     try:
-        ready(folder, "checkpoint")
+        ensure_writable(folder, "checkpoint")
         if not here.has(HANDOVER):
             found = {name: {"feed": named[name], "position": feed.position(spark)} for name, feed in feeds.items()}
             here.make()  # if another process was first, its positions count

@@ -25,7 +25,7 @@ from spark_jobs.log import compacted
 from spark_jobs.log.history import SparkHistory, stream_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
-from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.storage.opening import ensure_writable, folder_at
 from spark_jobs.tables.deltas import delta
 from spark_jobs.tables.deltas.commits import OURS, entries
 from spark_jobs.tables.deltas.manifests import newest_manifest
@@ -123,7 +123,7 @@ def _claimable(folder: Folder, checkpoint: Path) -> None:
             f"{_where(_read(LocalFolder(checkpoint), _OWN))}: give that folder, restore it, or "
             f"{ANEW}"
         )
-    ready(folder, "--output")
+    ensure_writable(folder, "--output")
 
 
 def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> None:

@@ -40,7 +40,7 @@ from spark_jobs.options import Options
 from spark_jobs.session import java_memory, session_of_command
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
-from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.storage.opening import ensure_writable, folder_at
 from spark_jobs.tables.deltas.parts import LZ4
 from spark_jobs.tables.deltas.write import read_deltas, write_stream
 
@@ -108,7 +108,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     """
     _check(job)
     if job.checkpoint is not None:
-        ready(LocalFolder(job.checkpoint), "--checkpoint")
+        ensure_writable(LocalFolder(job.checkpoint), "--checkpoint")
         places.check_checkpoint(job.checkpoint)
     checkpoint = job.checkpoint if job.checkpoint is not None else Path(tempfile.mkdtemp(prefix="crown-"))
     try:
@@ -213,13 +213,13 @@ def _check(job: Job) -> None:
             "parquet, or leave it out"
         )
     if job.options.checks.quarantine is not None:
-        ready(folder_at(str(job.options.checks.quarantine), "--quarantine"), "--quarantine")
+        ensure_writable(folder_at(str(job.options.checks.quarantine), "--quarantine"), "--quarantine")
     if job.options.place.state is not None:
         if job.checkpoint is None:
             raise SparkJobError("--state needs --checkpoint DIR, where Spark keeps which batches it has committed")
         folder_at(job.options.place.state, "--state")
     if job.options.place.scratch is not None:
-        ready(LocalFolder(local_folder(job.options.place.scratch, "--scratch")), "--scratch")
+        ensure_writable(LocalFolder(local_folder(job.options.place.scratch, "--scratch")), "--scratch")
 
 
 def _check_topics(job: Job) -> None:

@@ -20,7 +20,7 @@ from spark_jobs.folders import unclaimed
 from spark_jobs.log.history import stream_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
-from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.storage.opening import ensure_writable, folder_at
 
 HERE = "crown"
 _ELSEWHERE = "elsewhere.json"
@@ -111,12 +111,12 @@ class Whereabouts:
 
         Raises :class:`FolderError` or :class:`CheckpointError`.
         """
-        ready(self.checkpoint, "checkpoint")
+        ensure_writable(self.checkpoint, "checkpoint")
         self.demand_settled()
         if isinstance(self.checkpoint, LocalFolder):
             unclaimed(self.checkpoint.path)
         if self.home != self.checkpoint / HERE:
-            ready(self.home, "state")
+            ensure_writable(self.home, "state")
             self._note()
 
     def outside(self, kind: str) -> list[str]:

@@ -31,7 +31,7 @@ def folder_at(
     return LocalFolder(where)
 
 
-def ready(folder: Folder, option: str) -> None:
+def ensure_writable(folder: Folder, option: str) -> None:
     """Creates the folder if it does not exist. Raises :class:`FolderError` if that fails, or if the folder cannot be
     written.
     """

@@ -24,7 +24,7 @@ from spark_jobs.options import Options, StreamOptions
 from spark_jobs.session import quietly
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
-from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.storage.opening import ensure_writable, folder_at
 from spark_jobs.tables.deltas import delta
 from spark_jobs.tables.deltas.commits import Commits, Log
 from spark_jobs.tables.deltas.manifests import MANIFESTS, Manifests, delta_files
@@ -118,7 +118,7 @@ def write_stream(
     """Implements ``write_deltas``."""
     place = options.place
     folder = folder_at(path, "path", place.storage_options)
-    ready(folder, "path")
+    ensure_writable(folder, "path")
     found = stream(spark, query, changes, options, str(folder))
     if not found.isStreaming:
         raise SourceError(

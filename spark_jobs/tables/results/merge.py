@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from crown.store.arrow_buffers import booleans, combined, flags
 from spark_jobs.storage.folder import Folder
-from spark_jobs.storage.opening import ready
+from spark_jobs.storage.opening import ensure_writable
 from spark_jobs.tables.deltas.commits import beaten, entries, follows
 from spark_jobs.tables.deltas.delta import by_batch, holds, newest_batch, opened, options_of, require, uncommitted
 from spark_jobs.tables.deltas.parts import SNAPPY, write_part
@@ -59,7 +59,7 @@ class DeltaResult:
 
     def __init__(self, folder: Folder) -> None:
         require()
-        ready(folder, "target")
+        ensure_writable(folder, "target")
         self._folder = folder
 
     def newest(self, stream: str) -> int:

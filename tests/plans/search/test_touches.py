@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import crown
+import plans
 from plans import Plan, PlanError, Program, parse
 from plans.lowering.joins.cores import plan_of
 from plans.programs.stages import JoinStage
@@ -253,3 +254,14 @@ def test_an_update_along_foreign_keys_touches_one_row_of_each_relation_above(que
 def reached(view: crown.View) -> int:
     """Rows that counters and publications have changed."""
     return sum(stage["p_updates"] + stage.get("touched", 0) for stage in view.stats()["stages"] if "p_updates" in stage)
+
+
+def test_what_keys_derive_is_left_out_where_the_trees_without_it_are_cheaper() -> None:
+    tables: dict[str, Any] = {
+        "x": {"columns": dict.fromkeys("bfa", "int64"), "key": ["b", "f"]},
+        "y": {"columns": dict.fromkeys("efa", "int64"), "key": ["e", "f"]},
+        "z": {"columns": dict.fromkeys("ab", "int64"), "key": ["a"]},
+    }
+    query = "SELECT z.a FROM x, y, z WHERE x.f = y.f AND x.a = y.a AND x.b = z.b AND x.a = z.a AND y.a = z.a"
+    (stage, *_) = (stage for stage in plans.program(query, tables).stages if isinstance(stage, JoinStage))
+    assert stage.plan.free == ("a",), "b, which z's key determines, would cost six times as much"

@@ -11,7 +11,7 @@ from spark_jobs.errors import FolderError, SourceError
 from spark_jobs.feeds.delta_source import opened as source_opened
 from spark_jobs.storage.address import in_a_line
 from spark_jobs.storage.objects import Bucket
-from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.storage.opening import ensure_writable, folder_at
 from spark_jobs.tables.deltas.delta import opened
 from tests.spark.storage.server import SECRET, environment, options, url_of
 
@@ -39,11 +39,11 @@ def sentence(of, kind=OSError):
 
 def test_a_token_serves_the_state_and_a_wrong_one_is_no_other_error(emulator):
     folder = folder_at("gs://bucket/tokens", "state", {**emulator, "google_bearer_token": SECRET})
-    ready(folder, "state")
+    ensure_writable(folder, "state")
     assert folder.create("x", b"1")
     assert not folder.create("x", b"2")
     wrong = folder_at("gs://bucket/tokens", "state", {**emulator, "google_bearer_token": SECRET + "x"})
-    said = sentence(lambda: ready(wrong, "state"), FolderError)
+    said = sentence(lambda: ensure_writable(wrong, "state"), FolderError)
     assert "not permitted: AuthenticationRequired" in said
     assert "AuthenticationRequired" in sentence(wrong.files)
 

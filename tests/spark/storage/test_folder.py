@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.errors import FolderError
 from spark_jobs.storage.address import Address, address, masked
 from spark_jobs.storage.objects import Bucket, ObjectFolder
-from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.storage.opening import ensure_writable, folder_at
 from tests.spark.storage.server import SECRET, options
 
 
@@ -149,16 +149,16 @@ def test_a_bucket_that_is_not_there_is_not_taken_for_an_empty_one(request, store
             ask()
         assert not isinstance(error.value, FileNotFoundError)
     with pytest.raises(FolderError, match=rf"state {scheme}://nobucket/x cannot be written \(there is no bucket"):
-        ready(folder, "state")
+        ensure_writable(folder, "state")
 
 
 def test_a_store_that_writes_over_what_is_there_is_refused(folder, monkeypatch):
-    ready(folder, "state")
+    ensure_writable(folder, "state")
     assert folder.files() == {}
     if isinstance(folder, ObjectFolder):
         monkeypatch.setattr(ObjectFolder, "create", lambda *_: True)
         with pytest.raises(FolderError, match="overwrites an object that must be created only once"):
-            ready(folder, "state")
+            ensure_writable(folder, "state")
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_credentials_are_in_no_text(s3):
     wrong = {**options("http://127.0.0.1:9"), "max_retries": "0"}
     folder = folder_at("s3://bucket/x", "state", wrong)
     with pytest.raises(FolderError) as error:
-        ready(folder, "state")
+        ensure_writable(folder, "state")
     unknown = folder_at("s3://bucket/x", "state", {**wrong, "no_such_option": SECRET})
     with pytest.raises(FolderError, match="storage_options") as other:
-        ready(unknown, "state")
+        ensure_writable(unknown, "state")
     texts = [str(error.value), str(other.value), repr(folder), str(folder), repr(folder.bucket)]
     assert not any(SECRET in text for text in texts)
     assert masked(f"PUT http://u:{SECRET}@h/p?X-Amz-Signature={SECRET} failed") == "PUT http://...@h/p?... failed"
