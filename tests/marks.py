@@ -21,6 +21,11 @@ def seeds(few, more, first=0):
     return [*range(first, first + few), *(slow(seed) for seed in others)]
 
 
+def turns(few, more):
+    """Batches of a random stream: numbers below ``few`` in every run, below ``more`` in the campaign."""
+    return range(more if campaign.is_running() else few)
+
+
 def every(cases):
     """Decorates a test of one case, its first parameter, so that it is one test of all cases.
 

@@ -17,7 +17,7 @@ from crown.errors import ChangeError, MemoryBudgetError
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import joins
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds
+from tests.marks import seeds, turns
 from tests.programs.stepwise import Changes, Stepwise, bag
 from tests.programs.test_native_joins import small_buffers
 
@@ -276,7 +276,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     if " x " in QUERIES[kind] or kind in NOT_SCANNED:  # texts of rows that are left out stay until the next sweep
         both.apart |= {"dictionary", "live_bytes"}
     read = {table.name: len(TABLES[table.name]["key"]) for table in both.view._engine.plan.tables}
-    for number in range(16):
+    for number in turns(9, 16):
         batch = {t: changes_of(both, t, random, on_missing == "ignore", keys) for t, keys in read.items()}
         if batch := {table: changes for table, changes in batch.items() if changes}:
             if number % 3 == 1:

@@ -12,7 +12,7 @@ from crown.errors import AmplifiedWarning, ChangeError, MemoryBudgetError, Missi
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import joins
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds
+from tests.marks import seeds, turns
 from tests.programs.stepwise import Stepwise, bag
 from tests.programs.test_native_joins import EDGES, TABLES, batch_of, edges, small_buffers
 
@@ -39,7 +39,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     query, tables = QUERIES[kind]
     random = Random(f"{seed} {kind} {on_missing}")
     both = Stepwise(query, tables, on_missing=on_missing)
-    for number in range(20):
+    for number in turns(11, 20):
         if batch := batch_of(both, tables, random, on_missing == "ignore"):
             if number % 3 == 1:
                 both.aborted(batch, read=number % 2)

@@ -20,7 +20,7 @@ from crown.errors import AmplifiedWarning, BadRowError, ChangeError, MemoryBudge
 from crown.kernels.memory import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds
+from tests.marks import seeds, turns
 from tests.programs.stepwise import Changes, Stepwise, bag
 
 EDGES = {"g": {"src": "int64", "dst": "int64"}}
@@ -122,7 +122,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     both = Stepwise(query, tables, on_missing=on_missing)
     if kind == "texts that are compared":  # no scan tests them: texts of rows that are left out stay
         both.apart |= {"dictionary", "live_bytes"}
-    for number in range(24):
+    for number in turns(12, 24):
         if batch := batch_of(both, tables, random, on_missing == "ignore"):
             wanted = {"consolidate": random.choice((None, None, True, False))}
             if number % 3 == 1:

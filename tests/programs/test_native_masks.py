@@ -17,6 +17,7 @@ from crown.programs.delta_options import ALL_DELTAS
 from crown.programs.kernels.pipeline import ALL_DONE
 from crown.programs.program import ProgramEngine
 from tests.ingest.test_masks import MASK, SCHEMA, masked, number
+from tests.marks import turns
 from tests.oracles.expectation import net
 
 BY_CALL = {
@@ -45,7 +46,7 @@ def test_a_call_applies_and_counts_what_the_steps_do(
     statuses, run = Counter[int](), call.pipeline.run
     monkeypatch.setattr(call.pipeline, "run", lambda *arguments: statuses.update([found := run(*arguments)]) or found)
     there: Counter[tuple[int, int | None]] = Counter()
-    for number_of_batch in range(40):
+    for number_of_batch in turns(15, 40):
         gone = [(row, -1) for row in random.sample(sorted(there.elements(), key=repr), there.total() // 3)]
         come = [(random_row(random, number_of_batch % 5 == 4), random.choice((1, 1, 2))) for _ in range(20)]
         absent = [((9, number_of_batch), -1)] if on_missing == "ignore" and number_of_batch % 3 == 0 else []

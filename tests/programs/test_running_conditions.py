@@ -15,7 +15,7 @@ from crown.errors import ChangeError
 from plans.program import Program
 from plans.programs.stages import BandStage, SliceStage
 from plans.show import programs
-from tests.marks import every, seeds
+from tests.marks import every, seeds, turns
 from tests.oracles.database import Row
 from tests.plans.expressions import evaluator
 from tests.programs.driver import Driver
@@ -93,7 +93,7 @@ def test_conditions_on_running_sums_are_what_duckdb_says(name: str, low: int, se
     assert not any(isinstance(stage, BandStage) for stage in made.stages)
     assert made == Program.from_json(made.to_json())
     driver = Driver(SLICED[name], made, SCHEMA)
-    for turn in range(8):
+    for turn in turns(5, 8):
         batch: dict[str, list[tuple[Row, int]]] = {}
         for table, rows in driver.database.rows.items():
             gone = random.sample(list(rows.elements()), rows.total() // random.choice([2, 3]))

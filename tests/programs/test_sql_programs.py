@@ -13,7 +13,7 @@ import pytest
 import crown
 import plans
 from crown.errors import CrownError
-from tests.marks import seeds
+from tests.marks import seeds, turns
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.programs.driver import Driver
@@ -136,7 +136,7 @@ def batch_of(random: Random, database: Database) -> dict[str, list[tuple[Row, in
 def test_a_query_is_maintained(query: str, seed: int) -> None:
     random = Random(seed)
     driver = Driver(query, plans.program(query, SCHEMA), SCHEMA)
-    for turn in range(8):
+    for turn in turns(5, 8):
         driver.step(batch_of(random, driver.database), again=turn % 4 == 3)
     driver.remove_everything()
 

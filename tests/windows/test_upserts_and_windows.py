@@ -15,6 +15,7 @@ from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, program
 from plans.schema import Table
 from plans.time.windows import Window
+from tests.marks import turns
 from tests.models.window import WindowReference
 from tests.oracles.upserts import PARTS, Twin, schema
 from tests.programs.results import added, rows_of, rows_of_engine
@@ -74,7 +75,7 @@ def test_after_every_batch_the_view_is_what_duckdb_has(query: str, kind: str) ->
     twin, late = Both(len(query), True, declared(window)), 0
     view = crown.view(query, schema("seq"), windows={"p": window})
     result: Counter[tuple[Any, ...]] = Counter()
-    for number in range(20):
+    for number in turns(12, 20):
         batch, too_old = twin.next()
         late += too_old
         added(result, view.apply(batch))

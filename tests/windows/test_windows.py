@@ -24,6 +24,7 @@ from crown.programs.program import ProgramEngine
 from plans import program
 from plans.schema import Schema
 from plans.time.windows import Window
+from tests.marks import turns
 from tests.models.window import WindowReference
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
@@ -138,7 +139,7 @@ def test_a_window_is_a_recompute_over_the_rows_that_are_in(query: str, windows: 
     made = program(sql, TABLES, windows={name: window for name, window in WINDOWS[windows].items() if name in read})
     schema = {table.name: TABLES[table.name] for table in made.tables}
     engine, twin, total = ProgramEngine.create(made), Twin(TABLES, made.windows), Counter[Row]()
-    for turn in range(14):
+    for turn in turns(9, 14):
         batch = {n: c for n, c in batch_of(random, twin.database, 4 * turn).items() if n in schema}
         changes = {name: to_arrow(twin.database.schema, name, rows) for name, rows in batch.items()}
         before = result_of(engine), engine.stats()["windows"]

@@ -11,6 +11,7 @@ import pytest
 from plans import program
 from plans.program import Program
 from plans.programs.stages import JoinStage
+from tests.marks import seeds, turns
 from tests.programs.driver import Driver
 
 Row = tuple[Any, ...]
@@ -70,14 +71,14 @@ def enumerates_more(made: Program) -> bool:
 
 
 @pytest.mark.parametrize("on_missing", ["ignore", "trust"])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(20, 40))
 def test_random_joins_along_foreign_keys(seed: int, on_missing: str, tmp_path: Path) -> None:
     random = Random(seed)
     parents = [-1, *(random.randrange(i) for i in range(1, random.randint(2, 5)))]
     tables, query = schema_of(parents), query_of(random, parents)
     driver = Driver(query, program(query, tables), tables, on_missing=on_missing)
     rows = Rows(random, parents)
-    for turn in range(9):
+    for turn in turns(7, 9):
         driver.step(rows.batch(), again=turn in (3, 6), saved=tmp_path / "state")
     driver.remove_everything()
 
