@@ -155,6 +155,8 @@ class MappedFile:
         try:
             path.unlink(missing_ok=True)
             made = cls._opened(path, os.O_RDWR | os.O_CREAT, words)
+            if hasattr(mmap, "MADV_RANDOM"):  # the system would read ahead, megabytes per part, where no block is yet
+                made.advise(mmap.MADV_RANDOM)
         except (OSError, ValueError) as error:
             raise SnapshotError(
                 f"cannot make the state file {path}: {_reason(error)}. Give a folder that can be written and has room"

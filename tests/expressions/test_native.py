@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crown.compiling.modes import PLAIN
 from crown.expressions.program import native, needs_no_arrow
 from crown.results.columns import Column, Frame, Projection
 from crown.store.codec import NULL, decode, encode
@@ -74,10 +75,12 @@ def _plain(array: pa.Array) -> list[object]:
 
 @pytest.mark.parametrize("group", cases.GROUPS, ids=lambda group: group.construct[:20])
 def test_constructs_at_the_edges_of_their_types(group: cases.Group) -> None:
-    given = cases.columns()
+    """Of every two values; as plain Python of every value with some, since indices do not depend on them."""
+    rows = np.arange(0, cases.ROWS, 5 if PLAIN else 1)
+    given = {name: column.take(rows) for name, column in cases.columns().items()}
     for one in group.cases:
         expr = cases.expression(one if isinstance(one, str) else one[0])
-        compare(expr, given, cases.ROWS, random.Random(1))
+        compare(expr, given, len(rows), random.Random(1))
 
 
 SIZES = ["int32", "int64", "decimal(1,0)", "decimal(8,7)", "decimal(9,2)", "decimal(10,0)", "decimal(17,9)"]

@@ -37,6 +37,14 @@ def intact(file: MappedFile) -> bool:
     return all(bool((part == wanted).all()) for part in file.parts)
 
 
+def test_the_first_touch_of_a_new_file_reads_nothing_ahead(tmp_path: Path) -> None:
+    if not residence.supported() or residence.in_memory(tmp_path):
+        pytest.skip("the system does not say which pages are in memory, or all files are")
+    made = MappedFile.create(tmp_path / "state", WORDS)
+    made.words[0] = 1
+    assert np.count_nonzero(residence._in_core(made, 0, 8 * WORDS)) <= 16  # the system may map some around it
+
+
 def test_pages_go_until_less_than_the_limit_is_in_memory_and_come_back_as_they_were(file: MappedFile) -> None:
     assert residence.used([file]) == residence.resident([file]) == 32 * MIB
     assert residence.trim([file], 32 * MIB) == 0, "that much is allowed"
