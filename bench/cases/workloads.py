@@ -221,8 +221,9 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     ``window``, a share of the graph, of the orders or of the titles; ``laps`` (how often the window passes over
     the graph); ``keep`` (share of the edges that the filter keeps, instead of its published constant); ``span`` and
     ``steps`` of the λ stream; ``arrived`` (share of the edges that are inserted, none of which is deleted, instead of
-    a window); ``persons`` of generated SNB data; ``events`` of the shop and of Nexmark; ``rows`` of each relation of
-    the star of six, and of the window of rows in order, or of all tables of JOB together;
+    a window); ``persons`` of generated SNB data, and ``generated`` to take these even if there is a data set;
+    ``events`` of the shop and of Nexmark; ``rows`` of each relation of the star of six, and of the window of rows in
+    order, or of all tables of JOB together;
     ``integers``: TPC-H with dates, decimals and texts as integers;
     ``prefix`` (updates; by default the workload's, 0 for all).
 
@@ -252,7 +253,7 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
         else:
             stream = streams.enclosureness(graph.title, graph.edges, options["span"], options.get("steps"))
     elif workload.kind == "snb":
-        whole = snb.stream(data, options.get("persons", 2_000))
+        whole = snb.stream(None if options.get("generated") else data, options.get("persons", 2_000))
         threshold = snb.near_persons(whole)
         stream = _only(whole, workload.tables)
     elif workload.kind == "shop":

@@ -188,6 +188,7 @@ def compile_plan(plan: Plan) -> CompiledPlan:
     out.words[L.P_BRANCHES] = len(branches)
     out.words[L.P_BRANCH0] = out.place([branch_of.get(a, -1) for a in plan.free])
     out.words[L.P_ENDS] = len(plan.free)
+    out.words[L.P_CACHED] = L.CACHED
     for at, value in payloads.header(out.place).items() if payloads is not None else ():
         out.words[at] = value
     return replace(compiled, array=np.array(out.words, np.int64))

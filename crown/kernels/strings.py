@@ -202,13 +202,13 @@ def encoded(arena, octets, t, data, ends, rows, every, codes, n, done, add):
             if codes[i] == 0:
                 codes[i] = _tag(arena, data, start, length)
                 prefetch(arena, slot_of(arena, t, codes[i]))
-        for i in range(block, stop):
+        for i in range(block - _AHEAD, stop):
             coming = i + _AHEAD
             if coming < stop and codes[coming] >= 0:
                 prefetch(arena, arena[slot_of(arena, t, codes[coming])] & LOW32)
-            tag = codes[i]
-            if tag < 0:
+            if i < block or codes[i] < 0:
                 continue
+            tag = codes[i]
             row = i if every else rows[i]
             start = np.int64(ends[row])
             length = ends[row + 1] - start

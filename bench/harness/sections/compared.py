@@ -8,6 +8,7 @@ from bench.cases.motifs import MOTIFS
 from bench.cases.nexmark import NEXMARK
 from bench.cases.ordered import FINANCE, ORDERED, OVER, QUADRATIC, RANGES
 from bench.cases.tpcds import FEW, TPCDS
+from bench.cases.workloads import WORKLOADS
 from bench.harness.sections.cells import COLUMNS, RECOMPUTE, SHORT, Cell, beside, cell
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers.native import WRITTEN
@@ -156,6 +157,9 @@ def native(scale: str) -> list[Cell]:
         large = {"scale_factor": 1.0, "window": 0.25, "prefix": 6_000_000}
         names = ("agg-tpch-q3", "agg-tpch-q5", "agg-tpch-q10")
         settings += [(name, {"title": f"{AGGREGATES[name].title}, SF 1", "options": large}, {}) for name in names]
+        network = {"generated": True, "persons": 20_000}  # the data set has updates for some milliseconds only
+        title = f"{WORKLOADS['snb-q4'].title}, 20,000 persons"
+        settings.append(("snb-q4", {"title": title, "options": network}, {}))
         # The others take integers in any case. Here this engine takes no other values, either.
         integers: Cell = {"options": {"integers": True}}
         settings += [(name, {"title": f"{AGGREGATES[name].title}, over integers"}, integers) for name in names]

@@ -127,6 +127,17 @@ def _ahead(ctx, a, src, base, later, what):
 
 
 @device
+def _stages(ctx, a, flat, first, n, i, later):
+    """Prefetches the memory of the tuples after tuple ``i`` of ``n``. For the first one, ``first``, the stages run from
+    ``first - 2 * AHEAD`` on. ``later``: see ``_ahead``."""
+    k = ctx.plan[a + A_WIDTH]
+    if first <= i + 2 * AHEAD < n:
+        _ahead(ctx, a, flat, (i + 2 * AHEAD) * k, later, SLOTS)
+    if first <= i + AHEAD < n:
+        _ahead(ctx, a, flat, (i + AHEAD) * k, later, RECORDS)
+
+
+@device
 def _field_of(ctx, part):
     """Returns the list of a part below the current node of its atom."""
     plan = ctx.plan
@@ -257,6 +268,10 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cu
     k = plan[a + A_WIDTH]
     t = plan[a + A_ROWS]
     counted = plan[P_COUNTED] == 1
+    first = cur[C_ROW]
+    if cur[C_PHASE] == NEW:
+        for i in range(first - 2 * AHEAD, first):
+            _stages(ctx, a, flat, first, n, i, bound)
     while cur[C_ROW] < n:
         i = cur[C_ROW]
         m = weights[i]
@@ -267,10 +282,7 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cu
         slot = seek(arena, t, tag, plan, plan[P_IDENTITY], k, flat, i * k, NONE)
         row = record_in(arena, t, slot)
         if cur[C_PHASE] == NEW:
-            if i + 2 * AHEAD < n:
-                _ahead(ctx, a, flat, (i + 2 * AHEAD) * k, bound, SLOTS)
-            if i + AHEAD < n:
-                _ahead(ctx, a, flat, (i + AHEAD) * k, bound, RECORDS)
+            _stages(ctx, a, flat, first, n, i, bound)
             old = arena[counter_of(row, k)] if row != 0 else ZERO
             if old + m < 0:
                 missing[i] = -(old + m)

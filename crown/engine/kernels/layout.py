@@ -16,7 +16,9 @@ P_VALUE, P_COLUMN = 5, 6  # of a payload plan: payload descriptor and first colu
 P_WEIGHING, P_WEIGHING0 = 7, 8  # of a payload plan: number of free nodes that weigh; plan offset of their list
 P_BRANCHES, P_BRANCH0 = 9, 10  # branches of factorized rows; plan offset of the branch of each free attribute, or -1
 P_ENDS = 11  # first column with the ends of lists in factorized rows
-P_NODES = 12
+P_CACHED = 12  # words of a state that the caches of the processor hold: see ``prefetch``
+P_NODES = 13
+CACHED = 1 << 20  # words; measured with caches of 32 MiB, where states of 2^21 words begin to wait for memory
 
 # Words of a node descriptor in the plan array.
 ND = 24
@@ -106,6 +108,7 @@ X_FOUND = 29  # bundles that have been looked up for the current tuple, and for 
 X_FAR, X_WIDE = 30, 31  # position of the far parts being calculated, and room for three of the largest
 X_LENDS = 32  # 1 if results get the handles of far parts, as loans (``H_LOANS``)
 X_AREAS = 33
+IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is next, an alias is being walked
 RING = 16  # rows whose tags are kept; there is room for one more
 FRAME = 4  # words of a frame of the walk
 F_ROW, F_NODE, F_POSITION, F_PHASE = 0, 1, 2, 3  # position: in the parents list that P-UPDATE scans

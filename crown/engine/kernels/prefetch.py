@@ -5,27 +5,30 @@ batch knows all its keys in advance, so the chains of several rows are followed 
 ahead a row is, the earlier the link. Each key is hashed once, when its tuple is ``FAR`` ahead; its tag is stored in a
 ring of ``RING`` tuples in the scratch array. A prefetch is a hint: a row that is read may have changed when it is
 applied, but the row itself does not move, and neither do the groups that it references.
+
+A state of at most ``P_CACHED`` words is in the caches of the processor anyway. Then only the keys are hashed.
 """
 
 from __future__ import annotations
 
 from crown.engine.kernels.groups import child_at, lookup_at, node_at, note_of, own_group
 from crown.engine.kernels.layout import (
-    I_KEY,
     I_TABLE,
     I_WORDS,
+    IDLE,
     LOOKUP_INDEX,
     LOOKUP_POS,
     N_CARRIED,
     N_CHILDREN,
     N_EXTRA,
-    N_FREE,
+    N_INDEX,
     N_KEY,
     N_LOOKUPS,
     N_OFFSET,
     N_PARENT,
+    N_REFERENCES,
     N_SHIFT,
-    P_COUNT,
+    P_CACHED,
     P_IDENTITY,
     R_ALIASES,
     R_LOOKUPS,
@@ -33,14 +36,13 @@ from crown.engine.kernels.layout import (
     R_TABLE,
     R_WIDTH,
     R_WORDS,
-    RING,
-    X_FOUND,
+    X_I,
+    X_PHASE,
     X_READY,
-    X_RING,
-    X_STRIDE,
 )
+from crown.engine.kernels.tags import ring_at, tag_groups
 from crown.kernels.jit import device
-from crown.kernels.memory.arena import COUNTED, ONE, PLAIN, ZERO, at32
+from crown.kernels.memory.arena import COUNTED, H_LIVE, ONE, PLAIN, ZERO, at32
 from crown.kernels.memory.geometry import (
     CHILDREN,
     OWN_LINK,
@@ -56,6 +58,7 @@ from crown.kernels.memory.geometry import (
     linked_position,
     parents_base,
     parents_count,
+    references,
     row_place,
 )
 from crown.kernels.memory.pointers import prefetch
@@ -64,48 +67,28 @@ from crown.kernels.memory.tables import LOW32, hash_key, slot_of, tagged
 FAR, MIDDLE, NEAR, SOON, NEXT, LAST = 12, 8, 5, 3, 2, 1
 ROWS, GROUPS = ZERO, ONE  # what is prefetched of parents
 LINE = 8  # words of a cache line
+FEW = 3  # rows of a group that are probably deleted together
 PARENTS = 4  # number of parents prefetched for a group whose key is inserted or deleted
 
 
 @device
-def ring_at(scratch, i):
-    """Returns the position of the tag of tuple ``i``; those of its look-ups follow."""
-    return scratch[X_RING] + (i & (RING - 1)) * scratch[X_STRIDE]
+def _first(scratch):
+    """Returns the first tuple whose change has not begun."""
+    return scratch[X_I] + (scratch[X_PHASE] != IDLE)
 
 
 @device
-def spare_tags(scratch):
-    """Returns the position of the tags of the look-ups of a row that is not a tuple of the batch."""
-    return scratch[X_RING] + RING * scratch[X_STRIDE]
+def _is_cached(ctx):
+    """Returns True if the state probably is in the caches of the processor."""
+    return ctx.arena[H_LIVE] <= ctx.plan[P_CACHED]
 
 
 @device
-def nothing_found(ctx, rec, which):
-    """Clears the bundles that a record of ``rec`` has looked up. Returns their position.
-
-    ``which``: 0 for a tuple of the batch, 1 for a virtual row.
-    """
-    plan, scratch = ctx.plan, ctx.scratch
-    found = found_at(plan, scratch, which)
-    for i in range(found, found + plan[rec + R_LOOKUPS]):
-        scratch[i] = 0
-    return found
-
-
-@device
-def found_at(plan, scratch, which):
-    """Returns the position of the bundles that have been looked up."""
-    return scratch[X_FOUND] + 2 * plan[P_COUNT] * which
-
-
-@device
-def tag_groups(ctx, rec, src, base, at):
-    """Writes the tags of the look-ups of a record with values ``src[base ...]`` to ``scratch[at ...]``."""
-    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
-    for i in range(plan[rec + R_LOOKUPS]):
-        look = lookup_at(plan, rec, i)
-        k = plan[plan[look + LOOKUP_INDEX] + I_KEY]
-        scratch[at + i] = hash_key(arena, plan, plan[look + LOOKUP_POS], k, src, base)
+def _fetch_slots(arena, t, tag):
+    """Prefetches the home slot of a tag, and the next line if the search probably ends there."""
+    s = slot_of(arena, t, tag)
+    prefetch(arena, s)
+    prefetch(arena, s + LINE // 2)
 
 
 @device
@@ -173,21 +156,23 @@ def _fetch_parents_end(halves, g, k):
 
 
 @device
-def _publishes_to_bound_rows(plan, d):
-    """Returns True for a leaf whose parents are rows of a bound node: there are many, and each updates its own
-    group."""
-    return plan[d + N_CHILDREN] == 0 and plan[d + N_PARENT] >= 0 and plan[node_at(plan[d + N_PARENT]) + N_FREE] == 0
+def _has_above(plan, d, target):
+    """Returns True if there are rows above the node with descriptor ``d`` (``ROWS``), or groups above these
+    (``GROUPS``)."""
+    parent = plan[d + N_PARENT]
+    return parent >= 0 and (target == ROWS or plan[node_at(parent) + N_PARENT] >= 0)
 
 
 @device
-def _fetch_parents(ctx, d, g, children, start, target):
-    """Prefetches parents of a group above a leaf, from entry ``start``, or the groups above them.
+def _fetch_parents(ctx, d, g, most, start, target):
+    """Prefetches parents of group ``g``, from entry ``start``, or the groups above them.
 
-    Does so only if the group has ``children`` children: the leaf's row then inserts or deletes its key in all parents.
+    Does so only if the group has at most ``most`` children: a row below it then probably inserts or deletes its key in
+    all parents.
     """
     arena, halves = ctx.arena, ctx.halves
     k = ctx.plan[d + N_KEY]
-    if g == 0 or children_count(halves, g, k) != children:
+    if g == 0 or children_count(halves, g, k) > most:
         return
     base = parents_base(halves, g, k)
     for x in range(start, min(start + PARENTS, parents_count(halves, g, k))):
@@ -206,7 +191,7 @@ def _ahead_flips_insert(ctx, rec, at, target):
     nodes = plan[rec + R_NODES]
     for q in range(nodes, nodes + plan[rec + R_ALIASES]):
         d = node_at(plan[q])
-        if _publishes_to_bound_rows(plan, d):
+        if _has_above(plan, d, target):
             _fetch_parents(ctx, d, _group_ahead(ctx, rec, d, d, ZERO, at), ZERO, ZERO, target)
 
 
@@ -217,17 +202,34 @@ def _ahead_flips_delete(ctx, rec, record, target):
     nodes = plan[rec + R_NODES]
     for q in range(nodes, nodes + plan[rec + R_ALIASES]):
         d = node_at(plan[q])
-        if _publishes_to_bound_rows(plan, d):
+        if _has_above(plan, d, target):
             row = record + plan[d + N_OFFSET]
             if row_place(halves, row) != UNREAD:
                 g = own_group(ctx, d, row)
                 start = max(parents_count(halves, g, plan[d + N_KEY]) - PARENTS, ZERO)
-                _fetch_parents(ctx, d, g, ONE, start, target)
+                _fetch_parents(ctx, d, g, ZERO + FEW, start, target)
 
 
 @device
-def ahead_insert(ctx, rec, rows, n, i, ring):
-    """Runs the stages for insertions into the records of ``rec`` when tuple ``i`` of ``n`` is about to be applied."""
+def begin_insert(ctx, rec, rows, n):
+    """Runs the stages for the first tuples, so that these do not wait for memory one after the other.
+
+    Returns the first tuple of a batch of ``n`` whose change has not begun.
+    """
+    first = _first(ctx.scratch)
+    ctx.scratch[X_READY] = first
+    if first + 1 < n and not _is_cached(ctx):
+        for i in range(first - FAR, first):
+            ahead_insert(ctx, rec, rows, first, n, i)
+    return first
+
+
+@device
+def ahead_insert(ctx, rec, rows, first, n, i):
+    """Runs the stages for insertions into the records of ``rec`` when tuple ``i`` of ``n`` is about to be applied.
+
+    ``first``: what ``begin_insert`` returned.
+    """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     width = plan[rec + R_WIDTH]
     aliases = plan[rec + R_ALIASES]
@@ -237,14 +239,16 @@ def ahead_insert(ctx, rec, rows, n, i, ring):
     while ready < n and ready <= i + FAR:
         at = ring_at(scratch, ready)
         scratch[at] = hash_key(arena, plan, plan[P_IDENTITY], width, rows, ready * width)
-        prefetch(arena, slot_of(arena, plan[rec + R_TABLE], scratch[at]))
+        _fetch_slots(arena, plan[rec + R_TABLE], scratch[at])
         tag_groups(ctx, rec, rows, ready * width, at + 1)
         for q in range(lookups):
             index = plan[lookup_at(plan, rec, q) + LOOKUP_INDEX]
-            prefetch(arena, slot_of(arena, plan[index + I_TABLE], scratch[at + 1 + q]))
+            _fetch_slots(arena, plan[index + I_TABLE], scratch[at + 1 + q])
         ready += 1
     scratch[X_READY] = ready
-    if i + MIDDLE < n:
+    if _is_cached(ctx):
+        return
+    if first <= i + MIDDLE < n:
         at = ring_at(scratch, i + MIDDLE)
         for q in range(lookups):
             index = plan[lookup_at(plan, rec, q) + LOOKUP_INDEX]
@@ -252,7 +256,7 @@ def ahead_insert(ctx, rec, rows, n, i, ring):
             for w in range(bundle, bundle + plan[index + I_WORDS], LINE):
                 prefetch(arena, w)
             prefetch(arena, bundle + plan[index + I_WORDS] - 1)
-    if i + NEAR < n:
+    if first <= i + NEAR < n:
         at = ring_at(scratch, i + NEAR)
         for q in range(nodes, nodes + aliases):
             d = node_at(plan[q])
@@ -262,11 +266,21 @@ def ahead_insert(ctx, rec, rows, n, i, ring):
             for j in range(plan[d + N_CHILDREN]):
                 dc = node_at(child_at(plan, d, j))
                 _fetch_parents_end(halves, _group_ahead(ctx, rec, d, dc, 1 + j, at), plan[dc + N_KEY])
-    if ring is not None:
-        if i + SOON < n:
-            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + SOON), ROWS)
-        if i + LAST < n:
-            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + LAST), GROUPS)
+    if first <= i + SOON < n:
+        _ahead_flips_insert(ctx, rec, ring_at(scratch, i + SOON), ROWS)
+    if first <= i + LAST < n:
+        _ahead_flips_insert(ctx, rec, ring_at(scratch, i + LAST), GROUPS)
+
+
+@device
+def _fetch_slot_of_small(ctx, d, g):
+    """Prefetches the slot of group ``g`` above the node with descriptor ``d`` if few rows reference it: it is then
+    probably dropped with them."""
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    k = plan[d + N_KEY]
+    if parents_count(halves, g, k) + references(halves, g, k, plan[d + N_REFERENCES]) <= FEW:
+        tag = hash_key(arena, plan, plan[P_IDENTITY], k, arena, g - plan[d + N_SHIFT])
+        _fetch_slots(arena, plan[plan[d + N_INDEX] + I_TABLE], tag)
 
 
 @device
@@ -301,8 +315,19 @@ def _ahead_moves(ctx, rec, record):
 
 
 @device
-def ahead_delete(ctx, rec, rows, n, i, ring):
-    """Runs the stages for deletions: slot, record, its groups, the entries of their lists."""
+def begin_delete(ctx, rec, rows, n):
+    """Does what ``begin_insert`` does, for deletions."""
+    first = _first(ctx.scratch)
+    ctx.scratch[X_READY] = first
+    if first + 1 < n and not _is_cached(ctx):
+        for i in range(first - FAR, first):
+            ahead_delete(ctx, rec, rows, first, n, i)
+    return first
+
+
+@device
+def ahead_delete(ctx, rec, rows, first, n, i):
+    """Runs the stages for deletions: slot, record, its groups, the entries of their lists. See ``ahead_insert``."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     width = plan[rec + R_WIDTH]
     t = plan[rec + R_TABLE]
@@ -312,12 +337,14 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
     while ready < n and ready <= i + FAR:
         at = ring_at(scratch, ready)
         scratch[at] = hash_key(arena, plan, plan[P_IDENTITY], width, rows, ready * width)
-        prefetch(arena, slot_of(arena, t, scratch[at]))
+        _fetch_slots(arena, t, scratch[at])
         ready += 1
     scratch[X_READY] = ready
-    if i + MIDDLE < n:
+    if _is_cached(ctx):
+        return
+    if first <= i + MIDDLE < n:
         _fetch(arena, _record_ahead(ctx, t, i + MIDDLE), plan[rec + R_WORDS] - 1)
-    if i + NEAR < n:
+    if first <= i + NEAR < n:
         record = _record_ahead(ctx, t, i + NEAR)
         if record != 0:
             for q in range(nodes, nodes + aliases):
@@ -328,7 +355,7 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
                     for j in range(plan[d + N_CHILDREN]):
                         dc = node_at(child_at(plan, d, j))
                         _fetch_group(ctx, dc, linked_group(halves, row, link_of(j)))
-    if i + NEXT < n:
+    if first <= i + NEXT < n:
         record = _record_ahead(ctx, t, i + NEXT)
         if record != 0:
             for q in range(nodes, nodes + aliases):
@@ -344,34 +371,49 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
                         _fetch_entries(halves, children_base(halves, g, k, carried), at, size)
                         if carried != PLAIN:
                             _fetch_carried(ctx, children_field(g, k), carried, at, size - 1)
+                    if plan[d + N_PARENT] >= 0:
+                        _fetch_slot_of_small(ctx, d, g)
                     for j in range(plan[d + N_CHILDREN]):
                         h = linked_group(halves, row, link_of(j))
-                        k = plan[node_at(child_at(plan, d, j)) + N_KEY]
+                        dc = node_at(child_at(plan, d, j))
+                        k = plan[dc + N_KEY]
                         at = linked_position(halves, row, link_of(j))
                         _fetch_entries(halves, parents_base(halves, h, k), at, parents_count(halves, h, k))
-    if i + LAST < n:
+                        _fetch_slot_of_small(ctx, dc, h)
+    if first <= i + LAST < n:
         record = _record_ahead(ctx, t, i + LAST)
         if record != 0:
             _ahead_moves(ctx, rec, record)
-    if ring is not None:
-        if i + SOON < n:
-            record = _record_ahead(ctx, t, i + SOON)
-            if record != 0:
-                _ahead_flips_delete(ctx, rec, record, ROWS)
-        if i + LAST < n:
-            record = _record_ahead(ctx, t, i + LAST)
-            if record != 0:
-                _ahead_flips_delete(ctx, rec, record, GROUPS)
+            _ahead_flips_delete(ctx, rec, record, GROUPS)
+    if first <= i + SOON < n:
+        record = _record_ahead(ctx, t, i + SOON)
+        if record != 0:
+            _ahead_flips_delete(ctx, rec, record, ROWS)
 
 
 @device
-def ahead_by_key(ctx, at, k, rows, base, remaining, width):
-    """Prefetches, for the tuples after the one at ``base``, the slots and bundles that look-up ``at`` reads.
-    ``remaining``: the number of these tuples."""
+def begin_by_key(ctx, at, k, rows, n, width):
+    """Does what ``begin_insert`` does, for ``ahead_by_key``."""
+    first = _first(ctx.scratch)
+    if first + 1 < n and not _is_cached(ctx):
+        for i in range(first - 2 * MIDDLE, first):
+            ahead_by_key(ctx, at, k, rows, first, n, i, width)
+    return first
+
+
+@device
+def ahead_by_key(ctx, at, k, rows, first, n, i, width):
+    """Prefetches, for the tuples after tuple ``i`` of ``n``, the slots and bundles that look-up ``at`` reads.
+
+    ``first``: what ``begin_by_key`` returned.
+    """
+    if _is_cached(ctx):
+        return
     arena, plan = ctx.arena, ctx.plan
     pos, t = plan[at + LOOKUP_POS], plan[plan[at + LOOKUP_INDEX] + I_TABLE]
-    if remaining > 2 * MIDDLE:
-        prefetch(arena, slot_of(arena, t, hash_key(arena, plan, pos, k, rows, base + 2 * MIDDLE * width)))
-    if remaining > MIDDLE:
-        tag = hash_key(arena, plan, pos, k, rows, base + MIDDLE * width)
+    far, near = i + 2 * MIDDLE, i + MIDDLE
+    if first <= far < n:
+        prefetch(arena, slot_of(arena, t, hash_key(arena, plan, pos, k, rows, far * width)))
+    if first <= near < n:
+        tag = hash_key(arena, plan, pos, k, rows, near * width)
         prefetch(arena, arena[slot_of(arena, t, tag)] & LOW32)

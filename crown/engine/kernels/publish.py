@@ -9,6 +9,7 @@ from __future__ import annotations
 from crown.engine.kernels.enumeration.enumerate import delta_enum
 from crown.engine.kernels.groups import node_at, own_group
 from crown.engine.kernels.layout import (
+    IDLE,
     MODE_DELTAS,
     N_EDGE,
     N_FREE,
@@ -48,7 +49,7 @@ from crown.engine.kernels.payloads.payload import (
     resume_deltas,
 )
 from crown.engine.kernels.payloads.row_value import begin, multiply_by_row, weight_of
-from crown.engine.kernels.update import DONE, FULL, IDLE, OVER_BUDGET
+from crown.engine.kernels.update import DONE, FULL, OVER_BUDGET
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_BUDGET, H_LIVE, NONE, ONE, ZERO, at32, release, set_lo
 from crown.kernels.memory.context import Context

@@ -19,7 +19,7 @@ from crown.engine.kernels.layout import (
     R_WORDS,
 )
 from crown.engine.kernels.padding.groups import forget_padding
-from crown.engine.kernels.prefetch import nothing_found, spare_tags, tag_groups
+from crown.engine.kernels.tags import nothing_found, spare_tags, tag_groups
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import H_ROOT, NONE, ONE, ZERO, alloc, release
 from crown.kernels.memory.geometry import (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from crown.engine.kernels.groups import node_at, note_of
 from crown.engine.kernels.layout import (
+    IDLE,
     N_OFFSET,
     P_IDENTITY,
     R_ALIASES,
@@ -15,17 +16,19 @@ from crown.engine.kernels.layout import (
     R_TABLE,
     R_WIDTH,
     R_WORDS,
+    TURN,
+    WALKING,
     X_ALIAS,
     X_CAPACITY,
     X_CHANGE,
     X_I,
     X_PHASE,
-    X_READY,
     X_RECORD,
 )
 from crown.engine.kernels.payloads.payload import WEIGHING, reweigh, weigh
-from crown.engine.kernels.prefetch import ahead_delete, ahead_insert, found_at, nothing_found, ring_at
+from crown.engine.kernels.prefetch import ahead_delete, ahead_insert, begin_delete, begin_insert
 from crown.engine.kernels.rows import r_update_delete, r_update_insert, store
+from crown.engine.kernels.tags import found_at, nothing_found, ring_at
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZERO, release
@@ -34,7 +37,6 @@ from crown.kernels.memory.geometry import UNREAD, copies, row_place, set_copies,
 from crown.kernels.memory.pointers import constants, words
 from crown.kernels.memory.tables import insert_in, record_in, remove_from, seek
 
-IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is next, an alias is being walked
 MAX_COPIES = 2**31 - 1
 DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # results of a batch kernel
 
@@ -71,10 +73,10 @@ def inserted(ctx, rec, rows, weights, n, masks, every, ring, out):
     on have not been applied.
     """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
-    scratch[X_READY] = scratch[X_I]
     width = plan[rec + R_WIDTH]
     t = plan[rec + R_TABLE]
     aliases = plan[rec + R_ALIASES]
+    first = begin_insert(ctx, rec, rows, n)
     while True:
         if scratch[X_PHASE] == WALKING:
             if not insert_walk(ctx, ring, out):
@@ -111,7 +113,7 @@ def inserted(ctx, rec, rows, weights, n, masks, every, ring, out):
             return DONE
         if arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
-        ahead_insert(ctx, rec, rows, n, i, ring)
+        ahead_insert(ctx, rec, rows, first, n, i)
         arena[H_R_UPDATES] += 1
         arena[H_EPOCH] += 1
         tag = scratch[ring_at(scratch, i)]
@@ -149,10 +151,10 @@ def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, ring
 def deleted(ctx, rec, rows, weights, n, missing, ring, out):
     """Deletes a batch as ``inserted`` inserts. ``missing[i]`` (int64) receives the number of absent copies."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
-    scratch[X_READY] = scratch[X_I]
     width = plan[rec + R_WIDTH]
     t = plan[rec + R_TABLE]
     aliases = plan[rec + R_ALIASES]
+    first = begin_delete(ctx, rec, rows, n)
     while True:
         if scratch[X_PHASE] == WALKING:
             if not delete_walk(ctx, ring, out):
@@ -187,7 +189,7 @@ def deleted(ctx, rec, rows, weights, n, missing, ring, out):
         if i == n:
             scratch[X_I] = 0
             return DONE
-        ahead_delete(ctx, rec, rows, n, i, ring)
+        ahead_delete(ctx, rec, rows, first, n, i)
         arena[H_R_UPDATES] += 1
         arena[H_EPOCH] += 1
         tag = scratch[ring_at(scratch, i)]

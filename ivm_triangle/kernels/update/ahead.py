@@ -41,21 +41,21 @@ def _lists(arena, halves, x, y):
 
 
 @device
-def ahead_find(arena, plan, rows, n, i):
+def ahead_find(arena, plan, rows, first, n, i):
     """Runs the stages that find the edges of `rows` int64[n * 4] of (relation, x, y, m) when row `i` is about to be
-    applied.
+    applied. For the first row, `first`, they run from `first - FAR` on.
 
     Returns the vertices of row i + NEAR, as far as they are known, or zeros.
     """
-    if i + FAR < n:
+    if first <= i + FAR < n:
         k = rows[4 * (i + FAR)]
         prefetch(arena, _home(arena, k, rows[4 * (i + FAR) + 1]))
         prefetch(arena, _home(arena, after(plan, k), rows[4 * (i + FAR) + 2]))
-    if i + MIDDLE < n:
+    if first <= i + MIDDLE < n:
         k = rows[4 * (i + MIDDLE)]
         prefetch(arena, right(arena[_home(arena, k, rows[4 * (i + MIDDLE) + 1])]))
         prefetch(arena, right(arena[_home(arena, after(plan, k), rows[4 * (i + MIDDLE) + 2])]))
-    if i + NEAR >= n:
+    if i + NEAR < first or i + NEAR >= n:
         return ZERO, ZERO
     k = rows[4 * (i + NEAR)]
     x = right(arena[_home(arena, k, rows[4 * (i + NEAR) + 1])])
@@ -66,10 +66,10 @@ def ahead_find(arena, plan, rows, n, i):
 
 
 @device
-def ahead(ctx, rows, n, i):
+def ahead(ctx, rows, first, n, i):
     """Prefetches the same as `ahead_find`, and the lists of row i + NEAR."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
-    x, y = ahead_find(arena, plan, rows, n, i)
+    x, y = ahead_find(arena, plan, rows, first, n, i)
     if x != 0 and y != 0:
         _lists(arena, halves, x, y)
 
@@ -83,11 +83,11 @@ def _last(arena, halves, w):
 
 @device
 def ahead_take(arena, halves, edges, n, i):
-    """Runs the stages for the deletion of `edges` int64[n], whose vertices are known."""
-    if i + MIDDLE < n:
+    """Runs the stages for the deletion of `edges` int64[n], whose vertices are known, from `i` = -MIDDLE on."""
+    if 0 <= i + MIDDLE < n:
         e = edges[i + MIDDLE]
         _lists(arena, halves, source(arena, e), target(arena, e))
-    if i + NEAR < n:
+    if 0 <= i + NEAR < n:
         e = edges[i + NEAR]
         _last(arena, halves, out_list(source(arena, e)))
         _last(arena, halves, in_list(target(arena, e)))

@@ -42,7 +42,7 @@ from ivm_triangle.kernels.state.layout import (
     WORD,
 )
 from ivm_triangle.kernels.state.views import add_sum, empty_view, view_at
-from ivm_triangle.kernels.update.ahead import ahead, ahead_find, ahead_take
+from ivm_triangle.kernels.update.ahead import FAR, MIDDLE, ahead, ahead_find, ahead_take
 from ivm_triangle.kernels.update.rebalance import major, move, rebase, reconsider, set_limits, settle, too_low
 from ivm_triangle.kernels.update.rules import edge_of, fire
 
@@ -170,8 +170,10 @@ def find_taken(arena, plan, rows, takes, edges):
     Returns the index of the first row whose multiplicity would fall below zero, or -1. Changes nothing else.
     """
     arena, plan, rows, edges = words(arena), constants(plan), words(rows), words(edges)
-    for i in range(takes):
-        ahead_find(arena, plan, rows, takes, i)
+    for i in range(-FAR, takes):
+        ahead_find(arena, plan, rows, 0, takes, i)
+        if i < 0:
+            continue
         row = 4 * i
         e = find_edge(arena, plan, rows[row], rows[row + 1], rows[row + 2])
         if e == 0 or multiplicity_of(arena, e) + rows[row + 3] < 0:
@@ -213,8 +215,10 @@ def apply_rows(arena, halves, plan, eps, rows, takes, edges):
     )
     ctx = Context(arena, halves, plan, eps)
     arena[C_EPOCH] += 1
-    for i in range(takes):
+    for i in range(-MIDDLE, takes):
         ahead_take(arena, halves, edges, takes, i)
+        if i < 0:
+            continue
         k = rows[4 * i]
         e = edges[i]
         x = source(arena, e)
@@ -223,8 +227,10 @@ def apply_rows(arena, halves, plan, eps, rows, takes, edges):
         if _change(ctx, k, x, y, e, rows[4 * i + 3]) < 0:
             edges[i] = too_low(ctx, k, ZERO, out_list(x)) or too_low(ctx, k, ONE, in_list(y))
             _drop_bare_ends(ctx, k, x, y)
-    for i in range(takes, n):
-        ahead(ctx, rows, n, i)
+    for i in range(takes - FAR, n):
+        ahead(ctx, rows, takes, n, i)
+        if i < takes:
+            continue
         k = rows[4 * i]
         m = rows[4 * i + 3]
         if m > 0:
@@ -278,8 +284,10 @@ def load_rows(arena, halves, plan, eps, rows, takes, edges):
             arena[C_SIZE] -= 1
             arena[C_FLIPS] += 1
             _drop_bare_ends(ctx, k, x, y)
-    for i in range(takes, n):
-        ahead(ctx, rows, n, i)
+    for i in range(takes - FAR, n):
+        ahead(ctx, rows, takes, n, i)
+        if i < takes:
+            continue
         k = rows[4 * i]
         x = vertex(ctx, k, rows[4 * i + 1])
         y = vertex(ctx, after(plan, k), rows[4 * i + 2])

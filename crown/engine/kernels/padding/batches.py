@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import (
+    IDLE,
     N_EDGE,
     N_KEY,
     N_OFFSET,
@@ -13,13 +14,14 @@ from crown.engine.kernels.layout import (
     P_COUNT,
     R_WIDTH,
     R_WORDS,
+    WALKING,
     X_CAPACITY,
     X_I,
     X_PHASE,
 )
 from crown.engine.kernels.padding.groups import group_of, is_padded, padding_of
-from crown.engine.kernels.prefetch import ahead_by_key
-from crown.engine.kernels.update import DONE, FULL, IDLE, WALKING
+from crown.engine.kernels.prefetch import ahead_by_key, begin_by_key
+from crown.engine.kernels.update import DONE, FULL
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import NONE, ONE, ZERO, alloc
@@ -88,6 +90,8 @@ def take_padding(arena, halves, plan, scratch, node, at, width, rows, masks, bit
 def taken(ctx, node, at, width, rows, n, masks, every, bit, ring, out):
     """Does what ``take_padding`` says for ``n`` tuples. ``every``: each has its own mask."""
     scratch, d = ctx.scratch, node_at(node)
+    k = ctx.plan[d + N_KEY]
+    first = begin_by_key(ctx, at, k, rows, n, width)
     while scratch[X_I] < n:
         i = scratch[X_I]
         if scratch[X_PHASE] == WALKING:
@@ -95,7 +99,7 @@ def taken(ctx, node, at, width, rows, n, masks, every, bit, ring, out):
                 return FULL
             scratch[X_PHASE] = IDLE
         elif masks[i if every else 0] >> bit & 1:
-            ahead_by_key(ctx, at, ctx.plan[d + N_KEY], rows, i * width, n - i, width)
+            ahead_by_key(ctx, at, k, rows, first, n, i, width)
             g = group_of(ctx, d, at, rows, i * width)
             if g != 0 and is_padded(ctx, d, g):
                 _begin(ctx, node, g, ZERO)
@@ -123,6 +127,7 @@ def given(ctx, node, at, width, rows, n, ring, out):
     """Does what ``give_padding`` says for ``n`` tuples."""
     scratch, d = ctx.scratch, node_at(node)
     k = ctx.plan[d + N_KEY]
+    first = begin_by_key(ctx, at, k, rows, n, width)
     while scratch[X_I] < n:
         i = scratch[X_I]
         if scratch[X_PHASE] == WALKING:
@@ -130,7 +135,7 @@ def given(ctx, node, at, width, rows, n, ring, out):
                 return FULL
             scratch[X_PHASE] = IDLE
         else:
-            ahead_by_key(ctx, at, k, rows, i * width, n - i, width)
+            ahead_by_key(ctx, at, k, rows, first, n, i, width)
             g = group_of(ctx, d, at, rows, i * width)
             if g != 0 and children_count(ctx.halves, g, k) == 0 and parents_count(ctx.halves, g, k) > 0:
                 _begin(ctx, node, g, NONE)

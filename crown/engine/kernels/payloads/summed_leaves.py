@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from crown.engine.kernels.groups import bundle_get, group_drop, look_of, node_at
 from crown.engine.kernels.layout import (
+    IDLE,
     LOOKUP_INDEX,
     LOOKUP_POS,
     N_KEY,
@@ -19,6 +20,7 @@ from crown.engine.kernels.layout import (
     R_NODES,
     R_WIDTH,
     R_WORDS,
+    WALKING,
     X_CAPACITY,
     X_I,
     X_PHASE,
@@ -28,8 +30,8 @@ from crown.engine.kernels.layout import (
 from crown.engine.kernels.padding.groups import group_of
 from crown.engine.kernels.payloads.payload import add_value, entry_change, pend
 from crown.engine.kernels.payloads.row_value import begin, multiply_by_row
-from crown.engine.kernels.prefetch import ahead_by_key
-from crown.engine.kernels.update import DONE, FULL, IDLE, MAX_COPIES, OVER_BUDGET, TOO_MANY, WALKING
+from crown.engine.kernels.prefetch import ahead_by_key, begin_by_key
+from crown.engine.kernels.update import DONE, FULL, MAX_COPIES, OVER_BUDGET, TOO_MANY
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import (
@@ -132,6 +134,7 @@ def summed(ctx, rec, rows, weights, n, missing, sign, ring, out):
     row = record + plan[d + N_OFFSET]
     returned = class_words(size_class(plan[rec + R_WORDS]))  # freed with the record, so excluded from the budget check
     status = DONE
+    first = begin_by_key(ctx, at, k, rows, n, width)
     while True:
         if scratch[X_PHASE] == WALKING:
             if sign > 0:
@@ -150,7 +153,7 @@ def summed(ctx, rec, rows, weights, n, missing, sign, ring, out):
         if sign > 0 and arena[H_LIVE] - returned > arena[H_BUDGET]:
             status = OVER_BUDGET
             break
-        ahead_by_key(ctx, at, k, rows, i * width, n - i, width)
+        ahead_by_key(ctx, at, k, rows, first, n, i, width)
         arena[H_R_UPDATES] += 1
         arena[H_EPOCH] += 1
         for j in range(width):

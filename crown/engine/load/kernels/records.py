@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from crown.engine.kernels.groups import node_at, set_own_group
 from crown.engine.kernels.layout import (
+    IDLE,
     N_OFFSET,
     P_IDENTITY,
     R_ALIASES,
@@ -25,7 +26,7 @@ from crown.engine.kernels.layout import (
 )
 from crown.engine.kernels.payloads.payload import WEIGHING, reweigh, weigh
 from crown.engine.kernels.rows import store
-from crown.engine.kernels.update import IDLE, MAX_COPIES
+from crown.engine.kernels.update import MAX_COPIES
 from crown.engine.load.kernels.partition import reads
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import NONE, ZERO, align, release
