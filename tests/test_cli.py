@@ -43,6 +43,14 @@ def test_run_prints_deltas_and_result(changes: Path, capsys: pytest.CaptureFixtu
     assert "4 rows in, 4 deltas out" in err
 
 
+def test_a_file_without_rows_has_the_row_of_an_aggregate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "g.csv"
+    file.write_text("src,dst\n")
+    query = "SELECT COUNT(*) AS n, SUM(src) AS s FROM g"
+    assert main(["run", query, *SCHEMA, "--input", f"g={file}", "--output", "-", "--results", "5", "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["+ n=0, s=NULL", "result: 1 rows", "n=0, s=NULL"]
+
+
 def test_a_saved_run_is_checked_and_goes_on(changes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = str(tmp_path / "state.crown")
     inserts = tmp_path / "first.csv"

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from crown.errors import ChangeError
 from crown.guards.arguments import file_of, number_of, path_of, same_file
 from crown.ingest.conventions import meant_for_codes, meant_for_weight
 from crown.ingest.streams.inputs import STANDARD_INPUT, batches, netted, piped, standard_input
-from crown.store.display import rows_shown
+from crown.store.display import pairs_shown, rows_shown
 from crown.views import View
 from plans import Program, Schema, Table, program
 from plans.commands.declare import (
@@ -121,7 +122,8 @@ def run(args: argparse.Namespace) -> int:
     rows = deltas = 0
     key = names_of(args.key)
     with _sink(args.output, _emitted_schema(view, args.emit, key), args.json) as write:
-        for number, batch in enumerate(stream):
+        # COUNT(*) has a row also of tables without rows: the first batch inserts it, even if it is empty.
+        for number, batch in enumerate(chain((next(stream, {}),), stream)):
             begun = time.monotonic()
             taken = sum(table.num_rows for table in batch.values())
             emitted = 0
@@ -161,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             print(f"result: {view.count():,} rows")
         for row in rows_shown(view.to_table(args.results)):
-            print(_line(row) if args.json else ", ".join(f"{name}={value}" for name, value in row.items()))
+            print(_line(row) if args.json else pairs_shown(row))
     if args.save is not None:
         with waiting(f"crown run: writing {args.save}"):
             view.save(args.save)
@@ -375,4 +377,4 @@ def _show(batch: pa.RecordBatch) -> None:
         sign = "+ " if row.get("_weight", 0) > 0 else "- " if "_weight" in row else ""
         row.pop("_weight", None)
         print(sign, end="")
-        print(", ".join(f"{name}={value}" for name, value in row.items()))
+        print(pairs_shown(row))

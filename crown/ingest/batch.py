@@ -50,7 +50,7 @@ def null(table: np.ndarray, words: tuple[int, ...]) -> np.ndarray:
     return found
 
 
-class Gated(NamedTuple):
+class CountedPart(NamedTuple):
     """The part of a net that a base table has counted: its first ``done`` tuples, and their copies ``before`` the
     batch."""
 
@@ -66,7 +66,7 @@ class PreparedBatch:
     the checked input, by relation. ``advances``: watermarks that the batch reaches. ``filtered``: rows that no stage
     reads, and that are in no net. ``fills``: its rows were present before, so it counts as no change, and a delete
     restores a tombstone. ``unscanned``: record batches that are scanned when the batch is applied. The scan returns the
-    ``nets`` and the part of them that the base tables have already counted (``gated``, by relation), and notes
+    ``nets`` and the part of them that the base tables have already counted (``counted_parts``, by relation), and notes
     ``filtered`` and ``counted``.
     ``passed``: the base tables have accepted the whole batch, and stages have applied it: ``made`` has their nets, by
     number. ``counted``: the number of changes of relations whose nets may not have been made. ``cells``: the batch as
@@ -81,7 +81,7 @@ class PreparedBatch:
     filtered: Mapping[str, int]
     fills: bool = False
     unscanned: tuple[Unscanned, ...] = ()
-    gated: Mapping[str, Gated] = field(default_factory=dict)
+    counted_parts: Mapping[str, CountedPart] = field(default_factory=dict)
     passed: bool = False
     made: Mapping[int, Zset] = field(default_factory=dict)
     counted: Mapping[str, int] = field(default_factory=dict)

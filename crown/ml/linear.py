@@ -81,13 +81,13 @@ class Sums:
     @property
     def skipped(self) -> int:
         """Returns the number of rows with a NULL in any of the columns."""
-        self.engine.ready()
+        self.engine.check_ready()
         return int(self._groups.exact("")) - self.rows
 
     def sum(self, *names: str) -> int | Fraction:
         """Returns the sum of the product of these columns over the rows. Raises CrownError if it is not maintained."""
         self.monomials.index(*names)
-        self.engine.ready()
+        self.engine.check_ready()
         return self._groups.exact(ROWS, *names)
 
 

@@ -30,7 +30,7 @@ def base_rows_of(engine: ProgramRuntime, name: str, masks: bool = False) -> pa.T
 
     See ``base_rows``.
     """
-    engine.ready()
+    engine.check_ready()
     columns = engine.base_tables.carried(name)
     if columns is None:
         return None

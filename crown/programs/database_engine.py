@@ -83,7 +83,7 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
         Use only one of both engines afterwards. O(stages), plus the rows that new stages read. If the tables differ,
         all stages are filled anew. Raises the errors of a batch that is rejected; this engine is then unchanged.
         """
-        self.ready()
+        self.check_ready()
         if program.tables != self.plan.tables:
             return self._with_tables(program, memory_budget)
         old, new = _parts(self.plan), _parts(program)
@@ -101,7 +101,7 @@ class DatabaseEngine(NativeRuntime, instead="save(path) and crown.load_database(
 
         ``check`` may raise to stop its batches.
         """
-        self.ready()
+        self.check_ready()
         memory = self.memory.copied(memory_budget)
         return self._with_memory(self.plan, memory, range(len(self.stages)), Uninterrupted(check))
 

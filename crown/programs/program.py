@@ -153,7 +153,7 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
         O(changes + deltas of all stages).
         """
         if factorized:
-            self.ready()
+            self.check_ready()
             self.result.factorized  # noqa: B018 - raises if there are none
         with self.uninterrupted:
             options = DeltaOptions(deltas, consolidate, factorized, self.result.ranged if ranges else None)

@@ -209,7 +209,7 @@ class ResultReader:
         ``factorized``: True for factorized rows, which only joins have. Raises ConcurrentChangeError if it is continued
         after a change.
         """
-        self._runtime.ready()
+        self._runtime.check_ready()
         if self._join is not None:
             return self._unchanged(self._join.batches(factorized))
         return self._unchanged(batch for net in self.reader.rows() for batch in self._rows.batches(net))
@@ -237,7 +237,7 @@ class ResultReader:
 
     def _while_unchanged(self, batches: Iterator[pa.RecordBatch], epoch: int) -> Iterator[pa.RecordBatch]:
         while True:
-            self._runtime.ready()
+            self._runtime.check_ready()
             if self._runtime.header[H_EPOCH] != epoch:
                 raise ConcurrentChangeError(CHANGED)
             batch = next(batches, None)
@@ -250,7 +250,7 @@ class ResultReader:
 
         O(result). Needs memory for all of it if equal rows may be separate; otherwise for one record batch.
         """
-        self._runtime.ready()
+        self._runtime.check_ready()
         epoch = self._runtime.header[H_EPOCH]
         if self._join is not None and not self.bag:
             for batch in self._while_unchanged(self._join.batches(), epoch):
@@ -266,7 +266,7 @@ class ResultReader:
 
         O(result) once after a load if the last stage keeps no state. Raises CrownError above 4e18.
         """
-        self._runtime.ready()
+        self._runtime.check_ready()
         if self._join is not None and self._runtime.tallies.known(self._number) is None:
             return counted(self._join.count())
         return counted(self._runtime.tallies.counted(self._number, self.reader.rows))
@@ -282,7 +282,7 @@ class ResultReader:
 
     def multiplicity(self, values: Mapping[str, Any]) -> int:
         """Returns how often an output row, by output name, is in the result. See ``StageReader.multiplicity``."""
-        self._runtime.ready()
+        self._runtime.check_ready()
         if self._join is not None:  # computed texts need not be in the dictionary
             return self._join.copies_of(row_of(self.columns, values))
         return self.reader.multiplicity(values)
@@ -290,14 +290,14 @@ class ResultReader:
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the result row with a key (by output name), or None: of a group, or of a window's partition. See
         ``StageReader.row_of`` and ``Pages.row_of``."""
-        self._runtime.ready()
+        self._runtime.check_ready()
         net = self.reader.row_of(key) if self._window is None else _distinct(self._window.row_of(key))
         rows = self.records.batch(net).drop_columns([WEIGHT]).to_pylist()
         return rows[0] if rows else None
 
     def page(self, offset: int, limit: int, of: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """Returns some rows of a window's partition. See ``Pages.page``."""
-        self._runtime.ready()
+        self._runtime.check_ready()
         if self._window is None:
             raise CrownError(
                 "page() reads rows by their position in a window, and this result is not that of a single window; "

@@ -143,7 +143,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
         Raises ChangeError, BadRowError (if ``strict``), and MemoryBudgetError if its values do not fit.
         """
-        self.ready()
+        self.check_ready()
         prepare = partial(self._preparer.prepare, changes, strict, known=known)
         return with_room(self.memory.dictionary, prepare, self.compact) if self._interns else prepare()
 
@@ -160,7 +160,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         the rest without deltas. ``before_commit`` is called when all changes are applied. An error that is raised or
         thrown in undoes the batch. ``hold``: see ``READY_TO_COMMIT``.
         """
-        self.ready()
+        self.check_ready()
         batch = self._transaction(prepared, options, before_commit, hold)
         self._batch = ref(batch)
         next(batch)
@@ -230,7 +230,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
         The caller holds ``uninterrupted``. ``before_commit`` is called with the deltas.
         """
-        self.ready()
+        self.check_ready()
         deltas: list[Any] = []
         callback = None if before_commit is None else partial(before_commit, deltas)
         batch = self._transaction(prepared, options, callback, False)
@@ -334,7 +334,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
     def undo(self, changes: Mapping[str, Any]) -> None:
         """Undoes the last batch, given the same changes. Raises UnusableStateError (see ``BaseTables.check_undo``)."""
-        self.ready()
+        self.check_ready()
         prepared = self._preparer.prepare(changes, strict=False, again=True)
         with self.uninterrupted, self.memory.budget.lifted():
             self.base_tables.check_undo()
@@ -394,7 +394,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         """Returns True while a batch is being applied, and forever after a batch that could not be undone."""
         return bool(self.header[A.H_OPEN])
 
-    def ready(self) -> None:
+    def check_ready(self) -> None:
         """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost, and
         CrownError if it belongs to another process."""
         if self.memory.file is not None:
@@ -404,7 +404,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
     def compact(self) -> int:
         """Frees unused dictionary entries. Returns their number. O(state). Runs automatically when needed."""
-        self.ready()
+        self.check_ready()
         return self._sweep()
 
     def _sweep(self) -> int:
@@ -415,7 +415,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
     def check_invariants(self) -> None:
         """Recomputes all derived data of each part, and compares. Raises AssertionError. O(state)."""
-        self.ready()
+        self.check_ready()
         self.base_tables.check_invariants()
         for stage in self.stages:
             stage.check_invariants()
@@ -428,7 +428,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         May be called while the deltas of a batch are read.
         """
         if not is_running(self._batch):
-            self.ready()
+            self.check_ready()
         base = self.base_tables.stats()
         return {
             **base,

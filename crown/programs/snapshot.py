@@ -41,7 +41,7 @@ from plans.show.programs import lines_of
 
 _Engine = TypeVar("_Engine")
 _Make = Callable[[Program, ProgramMemory, str, int, bool, Mapping[str, str] | None], _Engine]
-_FIELDS = {"program", "on_missing", "selecting", "threads", "grids", "dealt", "extra"}
+_FIELDS = {"program", "on_missing", "selecting", "threads", "grids", "partitioning", "extra"}
 _DAMAGED = (CrownError, PlanError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors that code may raise if it is given an invalid program."""
 
@@ -127,7 +127,7 @@ def _load(
         if (program.results is not None) != several:
             holds, reader = ("one view", "load") if program.results is None else ("a database", "load_database")
             raise SnapshotError(f"{path} holds {holds}; crown.{reader}(path) reads it")
-        threads, words, partitioning = header["threads"], header["words"], header["dealt"]
+        threads, words, partitioning = header["threads"], header["words"], header["partitioning"]
         cells, own_threads = (1, threads) if partitioning is None else (threads, 1)
         _check_options(header, program, path)
         if threads > 1 and state_path is not None:
@@ -190,11 +190,11 @@ def _check_options(header: dict[str, Any], program: Program, path: Path) -> None
     if not sound or not isinstance(header["selecting"], bool) or not words_file.is_whole(threads) or threads < 1:
         raise SnapshotError(f"{path} is damaged: its options are not those of a program")
     try:
-        partitioning = None if header["dealt"] is None else partitioning_of(program, threads)
+        partitioning = None if header["partitioning"] is None else partitioning_of(program, threads)
         grids = [grid.to_json() for grid in grids_of(program, threads if partitioning is None else 1)]
     except _DAMAGED as error:
         raise SnapshotError(f"{path} is damaged: its program is invalid") from error
-    if header["grids"] != grids or header["dealt"] != partitioning:
+    if header["grids"] != grids or header["partitioning"] != partitioning:
         raise SnapshotError(
             f"{path} was saved by a release that cuts its program into other cells; create the view again"
         )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from crown.ingest.batch import Gated
+from crown.ingest.batch import CountedPart
 from crown.results.columns import NativeFeed
 from crown.stages.feeds import native_feeds, readers
 from crown.stages.kernels import multiplicities as kernels
@@ -64,7 +64,7 @@ class Pointwise(Stage):
         self.netted = len(self._readers) == 1 and self._readers[0].injective
         self.function = np.array(postfix(stage.function), np.int64)
         self._stack = np.empty(len(self.function), np.int64)
-        self.started: Gated | None = None
+        self.started: CountedPart | None = None
 
     def native_feeds(self) -> Sequence[NativeFeed] | str:
         """Returns how a kernel makes the rows of each leaf, or why it cannot."""
@@ -74,7 +74,7 @@ class Pointwise(Stage):
         """Applies a batch. O(changed rows)."""
         started, self.started = self.started, None
         events, leaf = self._events(nets)
-        before = self._counts.add(events, leaf, gated=started)
+        before = self._counts.add(events, leaf, counted_part=started)
         if self.netted:
             after = before + events.weights[:, None]
         else:

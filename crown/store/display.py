@@ -6,6 +6,7 @@ Formatting such a value must never fail, least of all while a batch is rejected.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +34,11 @@ def all_shown(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     except (OverflowError, ValueError):
         return [shown(value) for value in column]
     return found
+
+
+def pairs_shown(row: Mapping[str, Any]) -> str:
+    """Returns a row as a line: ``a=1, b=NULL``."""
+    return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in row.items())
 
 
 def rows_shown(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:

@@ -359,7 +359,7 @@ def test_files_of_texts_have_them_as_json(
     (tmp_path / name).write_text(text)
     query, schema = "SELECT id, x FROM t LATERAL VIEW explode(tags) AS x", "t(id int64, tags array<string>)"
     assert main(["run", query, "--schema", schema, "--input", f"t={tmp_path / name}", "--output", "-", "--quiet"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["+ id=1, x=a", "+ id=1, x=None"]
+    assert capsys.readouterr().out.splitlines() == ["+ id=1, x=a", "+ id=1, x=NULL"]
     whole = ["run", "SELECT tags FROM t", "--schema", schema, "--input", f"t={tmp_path / name}"]
     assert main([*whole, "--output", str(tmp_path / "out.csv")]) != 0
     assert "CSV cannot hold arrays" in capsys.readouterr().err

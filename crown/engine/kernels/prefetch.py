@@ -156,11 +156,10 @@ def _fetch_parents_end(halves, g, k):
 
 
 @device
-def _has_above(plan, d, target):
-    """Returns True if there are rows above the node with descriptor ``d`` (``ROWS``), or groups above these
-    (``GROUPS``)."""
+def _has_grandparent(plan, d):
+    """Returns True if the rows above the node with descriptor ``d`` are in groups."""
     parent = plan[d + N_PARENT]
-    return parent >= 0 and (target == ROWS or plan[node_at(parent) + N_PARENT] >= 0)
+    return parent >= 0 and plan[node_at(parent) + N_PARENT] >= 0
 
 
 @device
@@ -185,29 +184,10 @@ def _fetch_parents(ctx, d, g, most, start, target):
 
 
 @device
-def _ahead_flips_insert(ctx, rec, at, target):
-    """Prefetches the parents that are updated if the tuple with tags at ``at`` inserts keys."""
-    plan = ctx.plan
-    nodes = plan[rec + R_NODES]
-    for q in range(nodes, nodes + plan[rec + R_ALIASES]):
-        d = node_at(plan[q])
-        if _has_above(plan, d, target):
-            _fetch_parents(ctx, d, _group_ahead(ctx, rec, d, d, ZERO, at), ZERO, ZERO, target)
-
-
-@device
-def _ahead_flips_delete(ctx, rec, record, target):
-    """Prefetches the parents that are updated if a record's deletion deletes keys."""
-    halves, plan = ctx.halves, ctx.plan
-    nodes = plan[rec + R_NODES]
-    for q in range(nodes, nodes + plan[rec + R_ALIASES]):
-        d = node_at(plan[q])
-        if _has_above(plan, d, target):
-            row = record + plan[d + N_OFFSET]
-            if row_place(halves, row) != UNREAD:
-                g = own_group(ctx, d, row)
-                start = max(parents_count(halves, g, plan[d + N_KEY]) - PARENTS, ZERO)
-                _fetch_parents(ctx, d, g, ZERO + FEW, start, target)
+def _fetch_last_parents(ctx, d, g, target):
+    """Prefetches what a deletion from group ``g`` needs of its parents, if it has few children."""
+    start = max(parents_count(ctx.halves, g, ctx.plan[d + N_KEY]) - PARENTS, ZERO)
+    _fetch_parents(ctx, d, g, ZERO + FEW, start, target)
 
 
 @device
@@ -263,13 +243,16 @@ def ahead_insert(ctx, rec, rows, first, n, i):
             if plan[d + N_PARENT] >= 0:
                 g = _group_ahead(ctx, rec, d, d, ZERO, at)
                 _fetch_children_end(ctx, g, plan[d + N_KEY], plan[d + N_CARRIED])
+                _fetch_parents(ctx, d, g, ZERO, ZERO, ROWS)
             for j in range(plan[d + N_CHILDREN]):
                 dc = node_at(child_at(plan, d, j))
                 _fetch_parents_end(halves, _group_ahead(ctx, rec, d, dc, 1 + j, at), plan[dc + N_KEY])
     if first <= i + SOON < n:
-        _ahead_flips_insert(ctx, rec, ring_at(scratch, i + SOON), ROWS)
-    if first <= i + LAST < n:
-        _ahead_flips_insert(ctx, rec, ring_at(scratch, i + LAST), GROUPS)
+        at = ring_at(scratch, i + SOON)
+        for q in range(nodes, nodes + aliases):
+            d = node_at(plan[q])
+            if _has_grandparent(plan, d):
+                _fetch_parents(ctx, d, _group_ahead(ctx, rec, d, d, ZERO, at), ZERO, ZERO, GROUPS)
 
 
 @device
@@ -307,6 +290,8 @@ def _ahead_moves(ctx, rec, record):
         if row_place(halves, row) >= 0 and carried != COUNTED:
             end = children_base(halves, g, k, carried) + children_count(halves, g, k)
             prefetch(arena, at32(halves, end - 1) + OWN_LINK)
+        if _has_grandparent(plan, d):
+            _fetch_last_parents(ctx, d, g, GROUPS)
         for j in range(plan[d + N_CHILDREN]):
             h = linked_group(halves, row, link_of(j))
             k = plan[node_at(child_at(plan, d, j)) + N_KEY]
@@ -372,6 +357,7 @@ def ahead_delete(ctx, rec, rows, first, n, i):
                         if carried != PLAIN:
                             _fetch_carried(ctx, children_field(g, k), carried, at, size - 1)
                     if plan[d + N_PARENT] >= 0:
+                        _fetch_last_parents(ctx, d, g, ROWS)
                         _fetch_slot_of_small(ctx, d, g)
                     for j in range(plan[d + N_CHILDREN]):
                         h = linked_group(halves, row, link_of(j))
@@ -384,11 +370,6 @@ def ahead_delete(ctx, rec, rows, first, n, i):
         record = _record_ahead(ctx, t, i + LAST)
         if record != 0:
             _ahead_moves(ctx, rec, record)
-            _ahead_flips_delete(ctx, rec, record, GROUPS)
-    if first <= i + SOON < n:
-        record = _record_ahead(ctx, t, i + SOON)
-        if record != 0:
-            _ahead_flips_delete(ctx, rec, record, ROWS)
 
 
 @device

@@ -192,7 +192,7 @@ def _hash_of_text(ends, data, i):
 
 
 @device
-def _dealt(batch, plan, i, size):
+def _rows_of_cell(batch, plan, i, size):
     """Returns a word whose bit ``j`` is 1 if row ``i + j`` belongs to this cell. Rows with NULL belong to the
     first cell."""
     child, form, cells, cell = _child(batch, plan[D_PARTITION]), plan[D_FORM], plan[D_CELLS], plan[D_CELL]
@@ -222,7 +222,7 @@ def _rows(batch, plan, start, octets, n, rows, found):
         size = min(n - i, _BLOCK)
         every, read = ~ZERO, ZERO
         if plan[D_PARTITION] >= 0:
-            every = _dealt(batch, plan, i, size)
+            every = _rows_of_cell(batch, plan, i, size)
         if plan[start] == 0:
             read = every
         at = start + 1

@@ -120,10 +120,10 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         """Returns True while a batch is being applied, and forever after one that could not be undone."""
         return any(cell.lost for cell in self.cells)
 
-    def ready(self) -> None:
-        """Raises as ``ProgramRuntime.ready`` does."""
+    def check_ready(self) -> None:
+        """Raises as ``ProgramRuntime.check_ready`` does."""
         for cell in self.cells:
-            cell.ready()
+            cell.check_ready()
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
 
         A cell that does not scan the batch reuses the checks of the cell before.
         """
-        self.ready()
+        self.check_ready()
         given, found = self._kept(changes), list[PreparedBatch]()
         for cell in self.cells:
             known = found[-1] if found and not found[-1].unscanned else None
@@ -166,7 +166,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
 
         The caller holds ``uninterrupted``. ``before_commit`` is called with the deltas.
         """
-        self.ready()
+        self.check_ready()
         deltas: list[Any] = []
 
         def close(parts: list[Any]) -> None:
@@ -275,7 +275,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
     ) -> Delivery:
         """Applies a prepared batch; yields its exact deltas. See ``ProgramEngine.run``. Each cell delivers some deltas,
         then waits for the others."""
-        self.ready()
+        self.check_ready()
         if factorized:
             self.result.factorized  # noqa: B018 - raises if there are none
         with self.uninterrupted:
@@ -342,7 +342,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
 
     def undo(self, changes: Mapping[str, Any]) -> None:
         """Undoes the last batch, given the same changes. Raises as ``ProgramRuntime.undo`` does."""
-        self.ready()
+        self.check_ready()
         given = self._kept(changes)
         for cell in self.cells:
             cell.base_tables.check_undo()

@@ -53,7 +53,7 @@ class NativeRuntime(ProgramRuntime):
         """
         pipeline = self.pipeline
         if strict and pipeline is not None and (max_rows := pipeline.max_rows(options)):
-            self.ready()
+            self.check_ready()
             if self._interns and self.memory.dictionary.overgrown:
                 self._sweep()
             batch = self._preparer.unscanned(changes)

@@ -313,14 +313,14 @@ class Pipeline:
             return replace(batch, nets=nets, passed=True, made=rows)
         not_begun = status in (kernels.NULL_KEY, kernels.NO_CODE) and operator < self._before_gate
         if status == kernels.STOPPED_AT_GATE or not_begun:
-            gated = {
-                source.name: source.gated(self._memory, self._state, kernels.R_BLOCKS + BLOCK_WORDS * number)
+            counted_parts = {
+                source.name: source.counted_part(self._memory, self._state, kernels.R_BLOCKS + BLOCK_WORDS * number)
                 for number, source in enumerate(self.sources)
                 if source.is_counted
                 and source.name in nets
                 and self._state[kernels.R_BLOCKS + BLOCK_WORDS * number + B_COPIES_BEFORE]
             }
-            return replace(batch, nets=nets, gated=gated)
+            return replace(batch, nets=nets, counted_parts=counted_parts)
         rows = {one.number: self._zset(one.number) for one in self._operators[:operator] if isinstance(one, Stateful)}
         stopped = self._operators[operator]
         if isinstance(stopped, Stateful):

@@ -7,7 +7,7 @@ from sys import maxsize
 
 import numpy as np
 
-from crown.ingest.batch import Gated
+from crown.ingest.batch import CountedPart
 from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline
 from crown.programs.kernels import pointwise as kernels
@@ -87,4 +87,4 @@ class PointwiseOperator:
         """Lets the stage continue where the call has stopped with ``status``."""
         counted, before = state[self.state_at + kernels.CS_COUNTED], state[self.state_at + kernels.CS_COUNTS]
         events = state[pipeline.R_BLOCKS + BLOCK_WORDS * self._events.number + B_TUPLES]
-        self.stage.started = Gated(counted, memory[before : before + events * len(self._leaves)].copy())
+        self.stage.started = CountedPart(counted, memory[before : before + events * len(self._leaves)].copy())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crown.ingest.batch import Gated
+from crown.ingest.batch import CountedPart
 from crown.ingest.tables.given import Scan
 from crown.programs.kernels import sources as kernels
 from crown.programs.kernels.blocks import B_CODES, B_COPIES_BEFORE, B_COUNTED, B_NULLS, B_TUPLES, B_WEIGHTS
@@ -93,7 +93,7 @@ class Source:
         columns = memory[codes : codes + n * width].reshape(width, n).copy()
         return Zset(columns.T, memory[weights : weights + n].copy(), nulls=bool(state[block + B_NULLS]))
 
-    def gated(self, memory: np.ndarray, state: Sequence[int], block: int) -> Gated:
+    def counted_part(self, memory: np.ndarray, state: Sequence[int], block: int) -> CountedPart:
         """Returns which part of the net its base table has counted."""
         before, n = state[block + B_COPIES_BEFORE], state[block + B_TUPLES]
-        return Gated(state[block + B_COUNTED], memory[before : before + n].copy())
+        return CountedPart(state[block + B_COUNTED], memory[before : before + n].copy())

@@ -3,8 +3,8 @@
 A snapshot of a program is one file with the program and the state of its parts. It is a file of words (see
 ``crown.store.words_file``). Its header has the program, the option for missing deletes, whether rows that no stage
 reads are left out, the number of threads, the grids of the stages (``grids``), the columns by which relations are
-partitioned among cells of the whole program (``dealt``), and the fields of the owner (``extra``). Its parts are those
-of the memory, up to their high-water marks. ``crown.programs.snapshot`` reads it.
+partitioned among cells of the whole program (``partitioning``), and the fields of the owner (``extra``). Its parts are
+those of the memory, up to their high-water marks. ``crown.programs.snapshot`` reads it.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def write(
     header |= {
         "threads": threads,
         "grids": grids,
-        "dealt": partitioning,
+        "partitioning": partitioning,
         "extra": extra or {},
     }
     return words_file.write(path, KIND, header, [part[: int(part[H_TOP])] for part in parts])

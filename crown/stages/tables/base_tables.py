@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from crown.errors import MissingDeleteError, UnusableStateError
-from crown.ingest.batch import Gated, PreparedBatch
+from crown.ingest.batch import CountedPart, PreparedBatch
 from crown.kernels.batches import extent, negatives
 from crown.kernels.memory.arena import T_COUNT, T_TALLIES, header_words
 from crown.kernels.memory.tables import table_at
@@ -149,7 +149,7 @@ class BaseTables:
                 if name in self.retained:
                     done[name] = self.retained[name].apply(net, batch.advances.get(name), strict)
                     continue
-                effective = self._effective_net(name, net, strict, missing, batch.gated.get(name))
+                effective = self._effective_net(name, net, strict, missing, batch.counted_parts.get(name))
                 if name in self._unique:
                     self._count_keys(name, effective)
                 done[name] = effective
@@ -218,10 +218,10 @@ class BaseTables:
         return copies
 
     def _effective_net(
-        self, name: str, net: Zset, strict: bool, missing: dict[str, np.ndarray], gated: Gated | None
+        self, name: str, net: Zset, strict: bool, missing: dict[str, np.ndarray], counted_part: CountedPart | None
     ) -> Zset:
         """Returns the effective net of a relation. Stores the copies that its deletes did not find in ``missing``.
-        ``gated``: the part of the net that was counted before."""
+        ``counted_part``: the part of the net that was counted before."""
         if name in self._keyed:
             return self._apply_upserts(name, net, strict, missing)
         if name not in self._tables:
@@ -236,7 +236,7 @@ class BaseTables:
                 return net
             after = np.concatenate([after, np.zeros(len(net) - deletes, np.int64)])
         else:
-            after = self._count_net(name, net, gated)
+            after = self._count_net(name, net, counted_part)
             after += net.weights
             if self.on_missing == "trust" or not len(after) or extent(after)[0] >= 0:
                 return net
@@ -251,12 +251,12 @@ class BaseTables:
         missing[name] = absent
         return effective
 
-    def _count_net(self, name: str, net: Zset, gated: Gated | None) -> np.ndarray:
+    def _count_net(self, name: str, net: Zset, counted_part: CountedPart | None) -> np.ndarray:
         """Counts a net. Returns the copies of each tuple before the batch (int64[n]); 0 for an insert that a join
         stores."""
         table, clamp = self._tables[name], self.on_missing != "trust"
         if name not in self._stored:
-            return table.add(net, np.zeros(len(net), np.int64), clamp, gated)[:, 0]
+            return table.add(net, np.zeros(len(net), np.int64), clamp, counted_part)[:, 0]
         stored = self._stored[name]
         unstored, before = stored.unstored(net), np.zeros(len(net), np.int64)
         assert unstored is not None, "the join stores all tuples"

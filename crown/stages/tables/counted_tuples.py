@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from crown.ingest.batch import Gated
+from crown.ingest.batch import CountedPart
 from crown.kernels.memory.arena import T_COUNT
 from crown.kernels.memory.tables import table_at
 from crown.stages.kernels import counts as kernels
@@ -31,16 +31,22 @@ class CountedTuples:
     def __len__(self) -> int:
         return int(self._part.arena[self.table + T_COUNT])
 
-    def add(self, events: Zset, leaf: np.ndarray, clamp: bool = False, gated: Gated | None = None) -> np.ndarray:
+    def add(
+        self, events: Zset, leaf: np.ndarray, clamp: bool = False, counted_part: CountedPart | None = None
+    ) -> np.ndarray:
         """Adds the weights of events to the counts of their tuples, each in its leaf (int64[n]).
 
         Returns int64[n, leaves]: the counts of each event's tuple before the event. With ``clamp`` no count falls below
-        0; the events MUST be net then. ``gated``: the part of the events that was added before. Raises
+        0; the events MUST be net then. ``counted_part``: the part of the events that was added before. Raises
         MemoryBudgetError, with nothing changed.
         """
         n = len(events)
         keys, strides = self._keys(events)
-        before = np.empty((n, self.leaves), np.int64) if gated is None else gated.before.reshape(n, self.leaves)
+        before = (
+            np.empty((n, self.leaves), np.int64)
+            if counted_part is None
+            else counted_part.before.reshape(n, self.leaves)
+        )
         weights = np.ascontiguousarray(events.weights)
 
         def step(done: int) -> int:
@@ -53,7 +59,7 @@ class CountedTuples:
             effective = np.maximum(weights, -before[np.arange(n), leaf]) if clamp else weights
             self.add(Zset(events.rows[:done], -effective[:done]), leaf[:done])
 
-        self._part.run_rows(n, step, undo, 0 if gated is None else gated.done)
+        self._part.run_rows(n, step, undo, 0 if counted_part is None else counted_part.done)
         return before
 
     def put(self, rows: Zset, before: np.ndarray, after: np.ndarray) -> None:
