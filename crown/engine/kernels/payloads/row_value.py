@@ -261,33 +261,6 @@ def _multiply_below(ctx, z, base, limbs, doubles, before):
 
 
 @device
-def _multiply_in_word(ctx, y, z, row, link, delta):
-    """Multiplies a part without doubles by its factors, and then by the parts below, as long as these and the product
-    fit one word. Returns the number of these multiplications."""
-    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
-    at, factors = scratch[X_VALUE] + plan[z + Z_WORD], plan[z + Z_FACTORS]
-    value, done, fits = scratch[at], ZERO, True
-    while fits and done < factors + plan[y + Y_LINKS]:
-        if done < factors:
-            factor = _factor(ctx, row, plan[z + Z_FACTOR0] + 2 * done)
-        else:
-            part = z + Z_LINKS + Z_LINK * (done - factors)
-            base = payload_below(ctx, y, row, done - factors, link, delta) + plan[part]
-            factor = arena[base]
-            for w in range(base + 1, base + plan[part + 1]):
-                fits &= arena[w] == factor >> 63
-        if fits and not product_leaves(value, factor):
-            value = times(value, factor)
-            done += 1
-        else:
-            fits = False
-    scratch[at] = value
-    for w in range(at + 1, at + plan[z + Z_LIMBS]):
-        scratch[w] = value >> 63
-    return done
-
-
-@device
 def _multiply_others(ctx, y, row, link, delta):
     """Runs ``multiply_by_row`` for the parts of more than two limbs."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
@@ -297,10 +270,8 @@ def _multiply_others(ctx, y, row, link, delta):
     for _ in range(plan[y + Y_OTHERS]):
         at = scratch[X_VALUE] + plan[z + Z_WORD]
         n = plan[z + Z_LIMBS]
-        doubles, factors, done = plan[z + Z_BEFORE], plan[z + Z_FACTORS], ZERO
-        if plan[z + Z_DOUBLES] == 0:
-            done = _multiply_in_word(ctx, y, z, row, link, delta)
-        for f in range(done, factors):
+        doubles = plan[z + Z_BEFORE]
+        for f in range(plan[z + Z_FACTORS]):
             pair = plan[z + Z_FACTOR0] + 2 * f
             if plan[pair + 1] == FLOAT:
                 if f == 0:
@@ -313,7 +284,7 @@ def _multiply_others(ctx, y, row, link, delta):
                 multiply_word(scratch, at, n, factor)
                 if plan[z + Z_DOUBLES] > 0 and scratch[at + n] != 0:
                     multiply_word(scratch, scratch[X_FAR] + plan[z + Z_FAR], far_limbs(plan, z), factor)
-        for x in range(max(done - factors, ZERO), links):
+        for x in range(links):
             part = z + Z_LINKS + Z_LINK * x
             base = payload_below(ctx, y, row, x, link, delta) + plan[part]
             _multiply_below(ctx, z, base, plan[part + 1], plan[part + 2], doubles)
