@@ -76,14 +76,19 @@ def is_quick(sections: Sections) -> bool:
 
 
 def _machine(sections: Sections) -> str:
-    """Returns the machine in one line, with the loads at the starts of the sections, which may have run at different
-    times.
+    """Returns the machine in one line, with the loads and the times at the starts of the sections, which may have run
+    at different times.
     """
-    first = next(iter(sections.values()))
-    loads = [section["machine"]["load"] or 0 for section in sections.values()]
+    machines = [section["machine"] for section in sections.values()]
     scales = ", ".join(dict.fromkeys(section["scale"] for section in sections.values()))
-    span = f"{min(loads)}" if min(loads) == max(loads) else f"{min(loads)} to {max(loads)}"
-    return f"{line(first['machine'] | {'load': span})}; scale: {scales}"
+    load = _span([machine["load"] or 0 for machine in machines])
+    time = _span([machine["time"] for machine in machines])
+    return f"{line(machines[0] | {'load': load, 'time': time})}; scale: {scales}"
+
+
+def _span(values: Sequence[Any]) -> str:
+    """Returns the least and the greatest value, as one if they are equal."""
+    return " to ".join(dict.fromkeys((str(min(values)), str(max(values)))))
 
 
 def _text(part: Part, cells: Sequence[Cell]) -> str:
