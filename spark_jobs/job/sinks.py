@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from crown.store.display import pairs_shown
 from spark_jobs.folders import local_folder
 from spark_jobs.job.progress import BatchProgress
 from spark_jobs.log import compacted
@@ -67,7 +68,7 @@ def sample_lines(progress: BatchProgress, columns: Iterable[str], most: int) -> 
     lines = []
     for *values, weight in progress.sample[:most]:
         sign, copies = ("-" if weight.startswith("-") else "+"), weight.lstrip("-")
-        pairs = ", ".join(f"{name}={value}" for name, value in zip(columns, values, strict=True))
+        pairs = pairs_shown(dict(zip(columns, values, strict=True)))
         lines.append(f"    {sign} {pairs}" + (f"  × {copies}" if copies != "1" else ""))
     if lines and progress.deltas > len(lines):
         lines.append(f"      … and {progress.deltas - len(lines):,} more")

@@ -135,7 +135,7 @@ class _Recursion:
         return self._text.error(what, self._cte, "cast one of them")
 
     def rows(self) -> exp.Select:
-        """Returns a query that lists the rows. Raises PlanError if there are too many."""
+        """Returns the rows as a query. Raises PlanError if there are too many."""
         types = self._types()
         fields = [f"c{place}" for place in range(len(types))]
         where = self._step.args.get("where")

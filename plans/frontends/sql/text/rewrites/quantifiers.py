@@ -19,8 +19,8 @@ _ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def without_quantifiers(tree: Any) -> Any:
-    """Returns a statement whose comparisons have one value on each side. `LIKE ANY (query)` stays, and is rejected
-    later."""
+    """Rewrites a statement so that each comparison has one value on each side. Keeps `LIKE ANY (query)`, which is
+    rejected later."""
     for node in reversed(list(tree.walk(bfs=False))):
         right = node.args.get("expression")
         every = isinstance(right, exp.All) or (isinstance(right, exp.Anonymous) and str(right.this).upper() == "ALL")
