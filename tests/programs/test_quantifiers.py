@@ -1,4 +1,4 @@
-"""Comparisons with ANY and ALL of a query: TRUE, FALSE and NULL as in DuckDB, after every batch."""
+"""Comparisons with ANY and ALL of a query or an array: TRUE, FALSE and NULL as in DuckDB, after every batch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from random import Random
 
 import pytest
 
+import crown
 import plans
 from plans.errors import PlanError
 from tests.marks import every, seeds
 from tests.plans.lowering.program_queries import TABLES
 from tests.programs.driver import Driver
+from tests.programs.streamed import check
 from tests.programs.test_single_values import batch_of
 
 SIGNS = ("=", "<>", "<", "<=", ">", ">=")
@@ -47,6 +49,50 @@ def test_a_comparison_with_a_query_is_the_one_of_duckdb(quantified: str, seed: i
 @pytest.mark.parametrize("seed", seeds(1, 40))
 def test_a_comparison_may_be_anywhere(query: str, seed: int) -> None:
     run(query, seed)
+
+
+@pytest.mark.parametrize("quantified", [*QUANTIFIED, "<> SOME"])
+@pytest.mark.parametrize("seed", seeds(1, 40))
+def test_a_comparison_with_an_array_is_the_one_of_duckdb(quantified: str, seed: int) -> None:
+    check("duckdb", f"SELECT id, a {quantified} (nums) AS v, NOT s {quantified} (tags) AS w FROM r", "", seed)
+    check("duckdb", f"SELECT id FROM r WHERE b {quantified} (nums) OR NOT a + 1 {quantified} ([a, 1])", "", seed)
+    check("duckdb", f"SELECT a, MAX(b) {quantified} ([a, 0]) AS v FROM r GROUP BY a", "", seed)
+
+
+ARRAYS = (
+    (1, 1, [2, 3], "abc", ["a%"]),
+    (2, 1, [], "abc", []),
+    (3, 1, [1, None], "abc", ["b", "%C"]),
+    (4, 1, None, "x", None),
+    (5, None, [], "x", [None]),
+    (6, None, [1], "x", ["x", None]),
+)
+OF_POSTGRES = {
+    "a < ALL (l)": [True, True, False, None, True, None],
+    "a <> SOME (l)": [True, False, None, None, False, None],
+    "a = ANY (l)": [False, False, True, None, False, None],
+    "a <> ALL (l)": [True, True, False, None, True, None],
+    "s LIKE ANY (p)": [True, False, False, None, None, True],
+    "s ILIKE ANY (p)": [True, False, True, None, None, True],
+    "s NOT LIKE ANY (p)": [False, False, True, None, None, None],
+    "s NOT LIKE ALL (p)": [False, True, True, None, None, False],
+    "a IN (VALUES (1), (2))": [True, True, True, True, None, None],
+    "a = ANY (VALUES (1), (2))": [True, True, True, True, None, None],
+    "a >= ALL (VALUES (1), (2))": [False, False, False, False, None, None],
+}
+
+
+@every(OF_POSTGRES)
+def test_a_null_array_gives_null_in_postgres(value: str) -> None:
+    schema = {"t": {"id": "int64", "a": "int64", "l": "array<int64>", "s": "string", "p": "array<string>"}}
+    view = crown.view(f"SELECT id, {value} AS v FROM t", schema, dialect="postgres")
+    view.apply({"t": list(ARRAYS)})
+    assert [row["v"] for row in sorted(view, key=lambda row: row["id"])] == OF_POSTGRES[value]
+
+
+def test_an_array_that_is_written_as_a_text_is_refused() -> None:
+    with pytest.raises(PlanError, match=r"written as a text is not supported(.|\n)*write ARRAY\['a', 'b'\]"):
+        crown.view("SELECT a FROM s WHERE c = ANY ('{p,q}')", TABLES, dialect="postgres")
 
 
 @every(["b LIKE ALL (SELECT c FROM s)", "b > ALL (SELECT b, c FROM s)"])

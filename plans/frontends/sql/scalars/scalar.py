@@ -77,9 +77,23 @@ def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     value = with_room(_placed, node, partial(_value, node, resolve, text), text)
     for operator in reversed(chain):
         _placed(operator, partial(check_quantifier, text, operator), text)
-        right = scalar(operator.expression, resolve, text)
-        value = _placed(operator, partial(_binary, operator, value, right), text)
+        right = operator.expression
+        compare = partial(_binary, operator, value)
+        value = _placed(operator, partial(_compared, right, compare, resolve, text), text)
     return value
+
+
+def _compared(right: Any, compare: Callable[[Expr], Expr], resolve: Resolve, text: str) -> Expr:
+    """Returns a comparison with a value, or with ANY or ALL elements of an array. A value after ANY or ALL that is not
+    an array is a list of one value."""
+    every = right.key == "all"
+    other = scalar(right.this if every or right.key == "any" else right, resolve, text)
+    if right.key not in ("any", "all") or inner(other.type) is None:
+        return compare(other)
+    one = Lambda(("element",), lambda known: compare(known["element"]))
+    made = with_lambdas("FORALL" if every else "EXISTS", [other, one])
+    assert made is not None, "FORALL and EXISTS take a function"
+    return call("case", call("isnull", other), lit(every), made) if right.args.get("own") else made
 
 
 def _placed(node: Any, build: Callable[[], _T], text: str) -> _T:
@@ -344,21 +358,25 @@ def _like(node: Any, resolve: Resolve, text: str) -> Expr:
         if node.key not in kinds or len(escape) != 1 or escape == "\\":
             raise PlanError("ESCAPE takes one character after LIKE, not a backslash")
     check_quantifier(text, node)
-    pattern = scalar(node.expression, resolve, text)
+    mark = "" if node.args.get("plain") else "\\"
+    matches = partial(_matches, scalar(node.this, resolve, text), escape, mark, node.key == "ilike")
+    found = _compared(node.expression, matches, resolve, text)
+    return call("not", found) if negated else found
+
+
+def _matches(value: Expr, escape: str | None, mark: str, folded: bool, pattern: Expr) -> Expr:
+    """Returns whether a value matches a pattern of LIKE. `mark`: the default of `escape`. `folded`: both sides are
+    compared in lower case, as in Spark."""
     if pattern.op != "literal" or pattern.type != "string" or pattern.value is None:
-        mark = escape or ("" if node.args.get("plain") else "\\")
-        sides = [scalar(node.this, resolve, text), pattern]
-        found = call("like_of", *(call("lower", one) if node.key == "ilike" else one for one in sides), lit(mark))
-        return call("not", found) if negated else found
+        sides = [call("lower", one) if folded else one for one in (value, pattern)]
+        return call("like_of", *sides, lit(escape or mark))
     if escape is None and "\\" in pattern.value:
         raise PlanError(
             "a backslash in LIKE means different things in different databases", hint="name an ESCAPE character"
         )
-    value = scalar(node.this, resolve, text)
-    if node.key == "ilike":  # both sides in lower case, as in Spark
+    if folded:
         value, pattern = call("lower", value), lit(pattern.value.lower())
-    found = call("like", value, pattern, value=escape)
-    return call("not", found) if negated else found
+    return call("like", value, pattern, value=escape)
 
 
 def _case(node: Any, resolve: Resolve, text: str) -> Expr:

@@ -87,7 +87,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         _check_order(tokens, text)
         found = [s for s in known.parser().parse(plain(tokens), text) if s is not None]
         found = [with_indexes(statement, dialect, first_index(dialect)) for statement in found]
-        found = [without_quantifiers(with_differences(statement, dialect)) for statement in found]
+        found = [without_quantifiers(with_differences(statement, dialect), dialect, text) for statement in found]
         for limit in [limit for statement in found for limit in nodes(statement, exp.Limit)]:
             if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":
                 limit.pop()  # LIMIT ALL is no limit

@@ -149,10 +149,13 @@ def check_quantifier(text: str, node: Any) -> None:
     bare = right is not None and right.key == "anonymous" and str(right.this).upper() == "ALL"  # ALL ()
     if right is None or (right.key not in ("any", "all") and not bare):
         return
+    inner = right.args["this"]
+    queried = not bare and inner is not None and inner.unnest().key in _SUBQUERIES
+    if not (queried or bare) and inner is not None and inner.unnest().key != "tuple":
+        return
     place = extent(right)
     word = re.compile(r"\w+").match(text, place[0]) if place is not None else None
     quantifier = word[0].upper() if word is not None else right.key.upper()
-    queried = has_query(right) or any(part.key in _SUBQUERIES for part in right.walk())
     hint = "write EXISTS" if queried else "give at least one value"
     sign = spelling(text, node).removesuffix(quantifier).strip()
     of = "" if queried else " without values"

@@ -1,6 +1,7 @@
 """Rewrites comparisons with ANY and ALL: of a list, an array or a query.
 
-Part of `plans.frontends.sql`. The least or the greatest value of a query decides a comparison with it:
+Part of `plans.frontends.sql`. A comparison with a single value remains: `plans.frontends.sql.scalars.scalar` finds out
+whether it is an array. The least or the greatest value of a query decides a comparison with it:
 `x >= ALL (query)` is FALSE if x is less than the greatest value, and else NULL if a value is NULL. Without rows it is
 TRUE.
 """
@@ -12,24 +13,60 @@ from typing import Any
 
 from sqlglot import exp
 
+from plans.errors import PlanError
 from plans.frontends.sql.shape import flat
-from plans.frontends.sql.text.place import extent, placed
+from plans.frontends.sql.text.meanings.moments import POSTGRES
+from plans.frontends.sql.text.place import extent, place_of, placed
+from plans.frontends.sql.text.reader import SPARK
 
 _ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
-def without_quantifiers(tree: Any) -> Any:
-    """Rewrites a statement so that each comparison has one value on each side. Keeps `LIKE ANY (query)`, which is
-    rejected later."""
+def without_quantifiers(tree: Any, dialect: str, text: str) -> Any:
+    """Rewrites a statement so that each comparison has one value or one array on each side. Keeps `LIKE ANY (query)`,
+    which is rejected later."""
     for node in reversed(list(tree.walk(bfs=False))):
+        if isinstance(node, exp.In) and len(node.expressions) == 1:
+            rows = _queried(node.expressions[0])
+            if isinstance(rows, exp.Query):
+                found = exp.In(this=node.this, query=exp.Subquery(this=rows))
+                node.replace(placed(found, extent(node)))
         right = node.args.get("expression")
-        every = isinstance(right, exp.All) or (isinstance(right, exp.Anonymous) and str(right.this).upper() == "ALL")
-        if (every or isinstance(right, exp.Any)) and not is_empty(right):
-            inner = exp.Tuple(expressions=right.expressions) if right.expressions else right.this.unnest()
-            made = _contained(node, inner, every) if isinstance(inner, exp.Query) else _listed(node, inner, every)
+        quantifier = _quantifier(right, dialect)
+        if quantifier is not None and not is_empty(right):
+            listed = right.expressions
+            inner = exp.Tuple(expressions=listed) if len(listed) > 1 else _queried(listed[0] if listed else right.this)
+            if isinstance(inner, exp.Query):
+                made = _contained(node, inner, quantifier is exp.All)
+            else:
+                _check_array(inner, dialect, text)
+                made = _listed(node, inner, quantifier, dialect)
             if made is not None:
                 node.replace(placed(made, extent(node)))
     return tree
+
+
+def _queried(value: Any) -> Any:
+    """Returns a value without its parentheses, and VALUES as a query that reads it."""
+    inner = value.unnest()
+    return exp.select("*").from_(inner) if isinstance(inner, exp.Values) else inner
+
+
+def _quantifier(right: Any, dialect: str) -> type[exp.Expression] | None:
+    """Returns exp.Any or exp.All for the quantified right side of a comparison, else None. The parser takes ALL and
+    SOME before a list for functions. SOME of Spark is one."""
+    name = str(right.this).upper() if isinstance(right, exp.Anonymous) else ""
+    if isinstance(right, exp.All) or name == "ALL":
+        return exp.All
+    return exp.Any if isinstance(right, exp.Any) or (name == "SOME" and dialect not in SPARK) else None
+
+
+def _check_array(inner: Any, dialect: str, text: str) -> None:
+    """Raises PlanError for a text that PostgreSQL reads as an array."""
+    (item, *others) = inner.expressions if isinstance(inner, exp.Tuple) else [inner]
+    if dialect in POSTGRES and not others and isinstance(item, exp.Literal) and item.is_string:
+        error = PlanError("an array that is written as a text is not supported", hint="write ARRAY['a', 'b']")
+        raise error.at(text, place_of(text, item))
 
 
 def is_empty(quantified: Any) -> bool:
@@ -81,18 +118,21 @@ def _summary(query: Any, value: Callable[[Any], Any]) -> Any:
     return exp.Subquery(this=exp.select(value(exp.column("y"))).from_(exp.Subquery(this=inner, alias=alias)))
 
 
-def _listed(node: Any, listed: Any, every: bool) -> Any:
-    """Returns the comparisons with each value of a list, or with the elements of an array.
+def _listed(node: Any, listed: Any, quantifier: type[exp.Expression], dialect: str) -> Any:
+    """Returns the comparisons with each value of a list, or the comparison with a single value.
 
-    `x NOT LIKE ANY` means that one of them does not match, as in Spark.
+    `x NOT LIKE ANY` means that one of them does not match, as in Spark. In DuckDB, an array that is NULL is empty.
     """
     items = listed.expressions if isinstance(listed, exp.Tuple) else [listed]
-    if len(items) == 1 and isinstance(node, exp.NEQ if every else exp.EQ) and not isinstance(items[0], exp.Literal):
-        found = exp.ArrayContains(this=items[0], expression=node.this)
-        return exp.Not(this=found) if every else found
-    made: Any = None
+    negated = bool(node.args.get("negate"))
+    if len(items) == 1 and not isinstance(items[0], exp.Literal):
+        (other,) = {exp.Any, exp.All} - {quantifier}
+        right = (other if negated else quantifier)(this=items[0], own=dialect == "duckdb" or None)
+        made: Any = type(node)(this=node.this, expression=right)
+        return exp.Not(this=made) if negated else made
+    made = None
     for item in items:
         part: Any = type(node)(this=node.this.copy(), expression=item)
-        part = exp.Not(this=part) if node.args.get("negate") else part
-        made = part if made is None else (exp.And if every else exp.Or)(this=made, expression=part)
+        part = exp.Not(this=part) if negated else part
+        made = part if made is None else (exp.And if quantifier is exp.All else exp.Or)(this=made, expression=part)
     return exp.Paren(this=made)
