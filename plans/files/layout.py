@@ -1,7 +1,8 @@
 """Detects the layout of a text of rows: its delimiter, and whether it has a header.
 
 The first line that is not a comment is a header if it names columns of the table. A list without a header, such as an
-edge list, has the table's columns in their order; its first line must be a valid row of them.
+edge list, has the table's columns in their order; its first line must be a valid row of them. A text without lines has
+no rows.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def layout(data: bytes, format_: str, table: Table, where: Place, delimiter: str
     delimiter, line = _likely(lines)
     if declared & {name.lower() for name in line.fields}:
         return Layout(delimiter, line.end, line.fields, True, returns=line.returns)
-    if begin == len(data) and not has_header(format_, delimiter):
+    if begin == len(data):  # there are no rows
         return Layout(delimiter, begin, tuple(column.name for column in table.columns), False)
     above = _line(comments, 0, delimiter)
     if above is not None and declared <= {name.lower() for name in above.fields}:
@@ -165,8 +166,6 @@ def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
     columns = ", ".join(column.name for column in table.columns)
     shown = repr(" ".join(line.fields)[:_SHOWN]) if len(line.fields) == 1 else repr(list(line.fields))[:_SHOWN]
     wanted = len(table.columns)
-    if not line.fields or line.fields == ("",):
-        raise where.error(f"it is empty; put a header with the columns {columns} on top")
     if len(line.fields) < wanted:
         raise where.error(
             f"the first line, {shown}, has {len(line.fields)} fields, but relation {table.name!r} "

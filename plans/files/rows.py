@@ -128,7 +128,8 @@ class RowsFile:
         Raises FileError if a file cannot be read, or has other columns than the others. ``lines``: see
         ``plans.files.delimited.Delimited.rows``.
         """
-        read = {path: part.rows(table, lines) for path, part in self._parts.items()}
+        parts = {path: part.rows(table, lines) for path, part in self._parts.items()}
+        read = {path: rows for path, rows in parts.items() if rows.num_rows} or parts  # an empty file has no columns
         return typed(self._together(read, table), table)
 
     def _together(self, read: Mapping[Path, pa.Table], table: Table) -> pa.Table:

@@ -71,9 +71,6 @@ WRONG: list[tuple[str, bytes, str]] = [
     ("g.parquet", b"PAR1" + RUBBISH + b"PAR1", "it is damaged or truncated, or not a file of parquet"),
     ("g.arrow", b"ARROW1" + RUBBISH, "it is damaged or truncated, or not a file of arrow"),
     ("g.arrow", b"\xff\xff\xff\xff" + RUBBISH, "it is damaged or truncated, or not a file of arrow"),
-    ("g.csv", b"", "it is empty; put a header with the columns src, dst on top"),
-    ("g.csv", b"\n\n", "it is empty"),
-    ("g.csv", b"\xef\xbb\xbf", "it is empty"),
     ("g.csv", "src,dst\n1,2\n".encode("utf-16"), "it is text in UTF-16"),
     ("g.csv", b"src,dst\n1,2\n1,caf\xe9\n", "line 3 is not UTF-8 text"),
     ("g.jsonl", b'{"src":1,"dst":2}\n{"src":"\xe9"}\n', "line 2 is not UTF-8 text"),
@@ -124,6 +121,16 @@ def test_a_header_of_other_names_is_no_row_of_texts(name: str, text: str, tmp_pa
     (tmp_path / name).write_text(text)
     with pytest.raises(FileError, match="is not a header; put one with the columns name, city of relation 'g' on top"):
         RowsFile(tmp_path / name).rows(TEXTS)
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"\xef\xbb\xbf", b"# none\r\n"])
+@pytest.mark.parametrize("name", ["g.csv", "g.tsv", "g.txt", "g.jsonl"])
+def test_a_file_without_lines_has_no_rows(name: str, data: bytes, tmp_path: Path) -> None:
+    data = data if name != "g.jsonl" else data.replace(b"# none", b"")
+    (tmp_path / name).write_bytes(data)
+    assert RowsFile(tmp_path / name).rows(TABLE).num_rows == 0
+    (tmp_path / "more.csv").write_text("src,dst,_weight\n1,2,-1\n")
+    assert RowsFile(tmp_path).rows(TABLE).num_rows == 1
 
 
 def test_a_folder_that_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path) -> None:
