@@ -8,7 +8,7 @@ result that needs more than 38 digits loses decimal places, but keeps at least 6
 from __future__ import annotations
 
 from plans.errors import PlanError
-from plans.nested import is_nested, matched
+from plans.nested import ARRAY, STRUCT, is_nested, matched, parts
 from plans.types import decimal_parts
 
 MAX_DIGITS = 38
@@ -22,9 +22,11 @@ _MADE = {"int32": (10, 0), "int64": (20, 0)}  # Spark gives a BIGINT one digit m
 def check_ordered(type_: str, what: str) -> None:
     """Raises PlanError if the values of a type have no order, which `what` requires."""
     if is_nested(type_):
-        raise PlanError(
-            f"{what} needs an order, and values of type {type_} have no order", hint="use one of their parts"
-        )
+        found = parts(type_)
+        name = found.names[0] if found is not None and found.kind == STRUCT else ""
+        part = f"x.{name}" if name else "x[0]" if found is not None and found.kind == ARRAY else "x['key']"
+        hint = f"use a part of them, such as {part}, or their text, TO_JSON(x)"
+        raise PlanError(f"{what} needs an order, and values of type {type_} have no order", hint=hint)
 
 
 def numeric(type_: str) -> bool:

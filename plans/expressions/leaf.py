@@ -59,6 +59,8 @@ def cast(arg: Expr, type_: str) -> Expr:
     hint = _CAST_HINTS.get(type_, "")
     if arg.type == "string" and is_nested(type_):
         hint = "if the text is JSON, write FROM_JSON with the type: FROM_JSON(text, 'ARRAY<INT>')"
+    if is_nested(arg.type) and is_nested(type_):
+        hint = "make the value of its parts, such as NAMED_STRUCT('k', x.a)"
     raise PlanError(f"a cast from {arg.type} to {type_} is not supported", hint=hint)
 
 

@@ -175,7 +175,7 @@ def firsts(aggregate: AggregateCall, count: int | None, nulls: bool, add: Add) -
     joined = aggregate.function == "string_agg"
     value = cast(value, "string") if joined else value
     kept = call("named_struct", lit("value"), value) if nulls else value
-    order = aggregate.order or ((value, False, False),)
+    order = aggregate.order or (() if is_nested(value.type) else ((value, False, False),))
     found = rewritten(replace(aggregate, function="array_agg", values=(kept,), separator=None, order=order), add)
     found = found if count is None else call("slice", found, lit(1), lit(count))
     if nulls:

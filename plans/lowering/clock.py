@@ -4,7 +4,7 @@
 A condition that compares a non-decreasing function of the clock with values of a row determines when the row enters or
 leaves. If such a condition is used as a value or stands under OR, it becomes a column that changes at these moments.
 All other uses of the clock would change every row whenever the clock moves. They are rejected, unless they read only
-the date, which is a relation of one row that changes once a day.
+the date, in UTC or in a zone, which is a relation of one row that changes once a day.
 
 A non-decreasing function of the clock is solved for the clock: `CURRENT_DATE >= due` holds from the midnight of `due`
 on.
@@ -71,11 +71,11 @@ def _negated(length: Expr) -> Expr:
     return lit(-length.value) if length.op == "literal" and length.value is not None else call("neg", length)
 
 
-def first(side: Expr, value: Expr, time: Expr) -> Expr | None:
+def first(side: Expr, value: Expr, time: Expr, days: bool = False) -> Expr | None:
     """Returns the first moment at which `side`, a non-decreasing function of the clock, is at least `value`.
 
     Returns None if the side is not known to be such a function. The amount by which it shifts the clock may depend on
-    the row.
+    the row. `days`: only the date of `side` counts, which does not go back when the clocks of a zone do.
     """
     if side == time:
         return value if value.type == "timestamp" else cast(value, "timestamp")
@@ -101,15 +101,29 @@ def first(side: Expr, value: Expr, time: Expr) -> Expr | None:
         if unit is None:
             return None
         before = call("plus_micros", value, lit(-1))
-        return first(inner, call("plus_micros", call("date_trunc", side.args[0], before), lit(unit)), time)
+        begin = call("plus_micros", call("date_trunc", side.args[0], before), lit(unit))
+        return first(inner, begin, time, unit == _DAY)
     if side.op == "cast" and side.type == "date" and inner.type in ("timestamp", "timestamp_ntz"):
-        return first(inner, cast(value, inner.type), time)
+        return first(inner, cast(value, inner.type), time, True)
     if side.op == "cast" and inner.type == "date" and side.type in ("timestamp", "timestamp_ntz"):
         day = cast(call("plus_micros", value, lit(-1)), "date")
         return first(inner, call("date_add", day, lit(1)), time)
     if side.op == "cast" and {side.type, inner.type} == {"timestamp", "timestamp_ntz"}:
-        return first(inner, cast(value, inner.type), time)
+        return first(inner, cast(value, inner.type), time, days)
+    if side.op == "from_utc_timestamp" and days:
+        return first(inner, call("to_utc_timestamp", value, side.args[1]), time)
+    if side.op == "to_utc_timestamp" and _begins_a_day(inner):
+        reading = call("from_utc_timestamp", value, side.args[1])
+        repeated = call("lt", call("to_utc_timestamp", reading, side.args[1]), value)  # the clock shows it twice
+        return first(inner, call("case", repeated, call("plus_micros", reading, lit(1)), reading), time)
     return None
+
+
+def _begins_a_day(side: Expr) -> bool:
+    """Returns whether an expression is the begin of a day."""
+    while side.op == "cast" and side.type in ("timestamp", "timestamp_ntz"):
+        side = side.args[0]
+    return side.type == "date" or (side.op == "date_trunc" and str(side.args[0].value).lower() == "day")
 
 
 def _by_difference(side: Expr, value: Expr, time: Expr) -> Expr | None:
@@ -124,6 +138,29 @@ def _by_difference(side: Expr, value: Expr, time: Expr) -> Expr | None:
 
 
 _TODAY = "today"
+
+
+def _is_day(expr: Expr, time: Expr) -> bool:
+    """Returns whether an expression is the date of the clock, in UTC or in a constant zone."""
+    if expr.op != "cast" or expr.type != "date":
+        return False
+    inner = expr.args[0]
+    while inner.op in ("cast", "from_utc_timestamp") and inner.type in ("timestamp", "timestamp_ntz"):
+        if any(other.op != "literal" for other in inner.args[1:]):
+            return False
+        inner = inner.args[0]
+    return inner == time
+
+
+def _days(query: Query, clock: Source) -> dict[Expr, Expr]:
+    """Returns the dates of a clock that a query reads, and the columns of the relation that replaces the clock."""
+    time = clock.qualified(NOW)
+    found: dict[Expr, Expr] = {}
+    for node in dict.fromkeys(node for expr in _exprs(query) for node in expr.postorder()):
+        if _is_day(node, time):
+            names = [split(str(column.value))[1] for column in found.values()]
+            found[node] = col(f"{clock.alias}.{unused(_TODAY, names)}", "date")
+    return found
 
 
 def timed(relation: Relation) -> Relation:
@@ -179,8 +216,7 @@ def _with_marks(query: Query, clock: Source) -> Query:
 
     An expression that reads only the date is left as it is: it changes once a day.
     """
-    time = clock.qualified(NOW)
-    today = {cast(time, "date"): col(f"{clock.alias}.{_TODAY}", "date")}
+    time, today = clock.qualified(NOW), _days(query, clock)
     marks: dict[Expr, Period] = {}
     for expr in _exprs(query):
         for node in expr.postorder():
@@ -285,26 +321,29 @@ def _within(
 
 
 def _by_day(query: Query, clocks: list[Source]) -> Query:
-    """Returns the query without its clocks. If the query reads only the date, a relation of today's date replaces the
+    """Returns the query without its clocks. If the query reads only dates, a relation of today's dates replaces the
     clock."""
-    days = {clock.alias: replace(clock, table=Table(clock.alias, (Column(_TODAY, "date"),))) for clock in clocks}
-    made = _renamed(
-        query, {cast(clock.qualified(NOW), "date"): days[clock.alias].qualified(_TODAY) for clock in clocks}
-    )
+    days = {clock.alias: _days(query, clock) for clock in clocks}
+    made = _renamed(query, {expr: column for found in days.values() for expr, column in found.items()})
     read = {name for expr in _exprs(made) for name in expr.columns}
     if any(clock.qualified(NOW).value in read for clock in clocks):
-        raise PlanError(
-            "NOW() is read where its value would change every row whenever the clock moves",
-            hint="compare it with a column (at > NOW() - INTERVAL '1' HOUR), or use CURRENT_DATE",
+        zoned = any(node.op == "from_utc_timestamp" for expr in _exprs(made) for node in expr.postorder())
+        hint = "compare it with a column (at > NOW() - INTERVAL '1' HOUR), or use CURRENT_DATE"
+        hint = (
+            "the clock of a zone goes back once a year: compare NOW() with an instant, or use the date"
+            if zoned
+            else hint
         )
+        raise PlanError("NOW() is read where its value would change every row whenever the clock moves", hint=hint)
     sources = []
     for source in made.sources:
         if source not in clocks:
             sources.append(source)
-        elif days[source.alias].qualified(_TODAY).value in read:
-            alone = replace(source, group=0)
-            today = Query(query.text, (alone,), (), ((_TODAY, cast(source.qualified(NOW), "date")),), False)
-            sources.append(replace(days[source.alias], input=today))
+        elif days[source.alias]:
+            outputs = tuple((split(str(column.value))[1], expr) for expr, column in days[source.alias].items())
+            today = Query(query.text, (replace(source, group=0),), (), outputs, False)
+            table = Table(source.alias, tuple(Column(name, "date") for name, _ in outputs))
+            sources.append(replace(source, table=table, input=today))
     return replace(made, sources=tuple(sources) or tuple(clocks[:1]))
 
 

@@ -79,7 +79,7 @@ REFUSED = {
         "date_trunc('day', at AT TIME ZONE zone)",
         "CAST(at AT TIME ZONE zone AS varchar)",
     ),
-    "bigquery": ("STRING(at, zone)", "CURRENT_DATE('Europe/Berlin') > DATE(at)"),
+    "bigquery": ("STRING(at, zone)", "CURRENT_DATETIME('Europe/Berlin') > DATETIME(at)"),
     "spark": ("from_utc_timestamp(at, 'nowhere')",),
 }
 

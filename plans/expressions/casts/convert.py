@@ -16,7 +16,7 @@ from plans.expressions.columns.arrays import array_of, on_arrays, validity, word
 from plans.expressions.columns.packed import elements_of, listed, mapped
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.literals import EXACT
-from plans.nested import is_nested, matched
+from plans.nested import STRUCT, is_nested, matched, parts, struct_of
 from plans.types import INTERVALS
 
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
@@ -25,10 +25,15 @@ _WHOLE = pa.decimal128(38, 0)
 
 
 def castable(source: str, target: str) -> bool:
-    """Returns whether values of one planner type can be cast to another, as in Spark's ANSI mode."""
+    """Returns whether values of one planner type can be cast to another, as in Spark's ANSI mode. A cast of a struct
+    renames all of its fields or none: with other names in part, some dialects match them by name."""
     if source == target or target == "null":
         return source == target
     if is_nested(source) or is_nested(target):
+        one, two = (parts(type_) if is_nested(type_) else None for type_ in (source, target))
+        if one is not None and two is not None and one.kind == two.kind == STRUCT and len(one.names) == len(two.names):
+            renames = not {name.lower() for name in one.names} & {name.lower() for name in two.names}
+            source = struct_of(two.names, one.types) if renames else source
         return matched(source, target, lambda one, two: two if castable(one, two) else None) is not None
     if "binary" in (source, target):
         return {source, target} == {"binary", "string"}

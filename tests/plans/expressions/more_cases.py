@@ -80,6 +80,7 @@ MORE_GROUPS = (
          "CASE WHEN flag THEN arr ELSE ARRAY(9) END", "COALESCE(arr, arr2)", "CAST(arr AS ARRAY<DOUBLE>)",
          "CAST(arr AS ARRAY<STRING>)", "SPLIT(pad, 'x')", "SPLIT(str, '[ab]')", "SPLIT(pad, ' +', 2)",
          "SPLIT(pad, 'x', 1)", "SPLIT(pad, 'x', -1)", "SPLIT(mail, '[.]', 0)", "SPLIT(mail, '(a|b)+', 3)",
+         "CAST(STRUCT(num, str) AS STRUCT<x: STRING, y: STRING>)", "CAST(recs AS ARRAY<STRUCT<x: STRING, y: STRING>>)",
          "CAST(rec AS STRUCT<a: STRING, b: ARRAY<STRING>, c: STRUCT<d: INT>>)", "COALESCE(arr, ARRAY())",
          "IF(flag, ARRAY(), words)", "CONCAT(arr, arr2)", "CONCAT(words, ARRAY(str))", "CONCAT_WS('-', words, str)",
          "CONCAT_WS(str, words)")

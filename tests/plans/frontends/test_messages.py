@@ -327,9 +327,9 @@ ASOF = "SELECT src, id FROM G ASOF {}JOIN P {}"
 @every(
     [
         ("SELECT SUM(tags) FROM T", "SUM needs a number, not array<string>", "SUM(tags)", ""),
-        ("SELECT ANY_VALUE(p) FROM T", "ANY_VALUE needs an order", "ANY_VALUE(p)", "use one of their parts"),
-        ("SELECT id FROM T ORDER BY id, tags LIMIT 1", "ORDER BY needs an order", "tags", "use one of their parts"),
-        ("SELECT RANK() OVER (ORDER BY p DESC) FROM T", "ORDER BY needs an order", "p DESC", "use one of their parts"),
+        ("SELECT ANY_VALUE(p) FROM T", "ANY_VALUE needs an order", "ANY_VALUE(p)", "such as x.a"),
+        ("SELECT id FROM T ORDER BY id, tags LIMIT 1", "ORDER BY needs an order", "tags", "x[0], or their text"),
+        ("SELECT RANK() OVER (ORDER BY p DESC) FROM T", "ORDER BY needs an order", "p DESC", "or their text, TO_JSON"),
         ("SELECT MODE(id, true) FROM T", "MODE with a second argument is not supported", "MODE(id, true)", ""),
         ("SELECT id FROM T WHERE explode(tags) = 'a'", "EXPLODE is not", "explode(tags)", "LATERAL VIEW explode(tags)"),
         ("SELECT UPPER(inline(tags)) FROM T", "INLINE is not", "inline(tags)", "LATERAL VIEW inline(items)"),

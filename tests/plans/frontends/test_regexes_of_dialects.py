@@ -47,6 +47,10 @@ OTHERS = {
     ("snowflake", "regexp_substr(s, '([a-z])-', 1, 1, 'e')"): "b",
     ("snowflake", "regexp_substr(s, 'z')"): None,
     ("snowflake", "regexp_instr(s, '-')"): 3,
+    ("postgres", "regexp_match(s, 'B.', 'i')"): ["b-"],
+    ("postgres", r"regexp_match(s, '(\w)[(-](?:A)(.)')"): ["b", "B"],
+    ("postgres", "(regexp_match(s, '([a-z]+)-(.)'))[2]"): "A",
+    ("postgres", r"regexp_match(s, 'x(\()')"): None,
     ("snowflake", "regexp_count(s, 'B', 1, 'i')"): 2,
     ("bigquery", r"REGEXP_REPLACE(s, r'(\w)-', r'\1+')"): "ab+AB",
     ("bigquery", "REGEXP_EXTRACT(s, 'b-(.)')"): "A",
@@ -71,6 +75,9 @@ REFUSED = {
     ("snowflake", "regexp_replace(s, 'a', 'b', 1, 3)"): "REGEXP_REPLACE replaces either all matches or the first one",
     ("snowflake", "regexp_instr(s, 'a', 1, 2)"): "REGEXP_INSTR supports only the position of the first match",
     ("postgres", "s SIMILAR TO s"): "SIMILAR TO takes a constant pattern",
+    ("postgres", "regexp_match(s, s)"): "REGEXP_MATCH takes a constant pattern",
+    ("postgres", "regexp_match(s, '(a)|b')"):
+        "REGEXP_MATCH of a pattern with an optional group or | is not supported",
     ("spark", "REGEXP_EXTRACT_ALL(s, 'a*', 0)"):
         "REGEXP_EXTRACT_ALL: the pattern 'a*' may match no character, which Spark counts in another way",
 }  # fmt: skip

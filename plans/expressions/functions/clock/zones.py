@@ -52,7 +52,8 @@ def _gives(name: str) -> Callable[[Sequence[str], Sequence[Any]], str]:
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
         if values[1] is not None and zone_of(values[1]) is None:
             raise PlanError(
-                f"{name} does not know the time zone {values[1]!r}", hint="write 'Europe/Paris', 'UTC' or '+01:00'"
+                f"{name} does not know the time zone {values[1]!r}",
+                hint="write its IANA name, such as 'Europe/Paris', or 'UTC' or '+01:00'",
             )
         return "timestamp"
 

@@ -53,11 +53,16 @@ def steps(path: str) -> tuple[str | int, ...] | None:
     return tuple(found)
 
 
+_ALL = "for all elements of an array, write TRANSFORM(JSON_PARTS(js), x -> GET_JSON_OBJECT(x, '$.a'))"
+
+
 def _gives(types: Sequence[str], values: Sequence[Any]) -> str:
     if values[1] is not None and steps(values[1]) is None:
         raise PlanError(
             f"GET_JSON_OBJECT: {values[1]!r} is not a path that is supported",
-            hint="a path is $, followed by names and positions: '$.a.b', '$.a[0]', \"$['a b']\"; * is not supported",
+            hint=_ALL
+            if "*" in values[1]
+            else "a path is $, followed by names and positions: '$.a.b', '$.a[0]', \"$['a b']\"",
         )
     return "string"
 

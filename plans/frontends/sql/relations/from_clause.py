@@ -191,7 +191,8 @@ def _add_lateral(join: exp.Join, kind: str, written: list[exp.Expression], scope
     """Adds a subquery that reads relations before it in FROM."""
     lateral, text = join.this, scope.text
     if kind not in ("INNER", "LEFT") or not isinstance(lateral.this, exp.Subquery) or join.args.get("using"):
-        raise text.error("LATERAL of this form is not supported", join, "write [LEFT] JOIN LATERAL (SELECT ...) ON ...")
+        hint = INSTEAD.get(spelling(text.text, lateral.this).lower(), "write [LEFT] JOIN LATERAL (SELECT ...) ON ...")
+        raise text.error("LATERAL of this form is not supported", join, hint)
     sub = subquery(lateral.this, scope)
     frame, found = sub.frame, sub.relation
     if frame is not None and (kind == "LEFT" or frame.distinct):

@@ -17,7 +17,7 @@ from plans.frontends.fields import Shown, at, generated
 from plans.frontends.sql.elements import shown_of
 from plans.frontends.sql.groups.aggregates import aggregates
 from plans.frontends.sql.scope import Relation, Scope, one_source, value_of
-from plans.frontends.sql.text.place import NO_TABLE, extent, spelling
+from plans.frontends.sql.text.place import INSTEAD, NO_TABLE, extent, spelling
 from plans.frontends.sql.values import scalar
 from plans.queries.algebra import Source, split, unnested, unused
 
@@ -46,7 +46,8 @@ def add_generated(node: exp.Expression, scope: Scope, aliased: exp.Expression, o
     """
     if not is_generator(node):
         word = spelling(scope.text.text, node)
-        raise scope.text.error(f"{word} in LATERAL VIEW is not supported", node, "use EXPLODE, POSEXPLODE or INLINE")
+        hint = INSTEAD.get(word.lower(), "use EXPLODE, POSEXPLODE or INLINE")
+        raise scope.text.error(f"{word} in LATERAL VIEW is not supported", node, hint)
     alias = aliased.args.get("alias")
     names = [one.name for one in (alias.columns if alias is not None else ())]
     names = [] if tuple(name.upper() for name in names) == _FLATTEN else names

@@ -34,6 +34,8 @@ _SUBQUERIES = {"select", "subquery", "exists"}
 _NAMED = {"bracket": "[...]", "tuple": "a row of values (...)", "interval": "INTERVAL"}
 _VIEWS = {"explode": "explode(tags) AS tag", "posexplode": "posexplode(tags) AS place, tag", "inline": "inline(items)"}
 NO_TABLE = "write it after the table of the array: FROM t, UNNEST(t.tags)"
+NO_TYPES = "write the name of the type: it is the same in every row; JSON_KIND(js) returns the type of JSON"
+"""What to write instead of a call that returns a type."""
 INSTEAD = {
     "unnest": NO_TABLE,
     **{
@@ -43,10 +45,14 @@ INSTEAD = {
     },
     "ilike": "write LOWER(...) LIKE with a pattern in lower case",
     "tuple": "compare its values one by one",
-    "regexp_match": "write REGEXP_SUBSTR(text, pattern, 1, 1, '', 1), with the number of the group last",
-    "map_agg": "keep the pairs as rows, and make the map when you read the result",
+    "regexp_match": "write REGEXP_EXTRACT(text, pattern, 1), with the number of the group last",
+    "regexp_matches": "write REGEXP_MATCH(text, pattern), an array of the groups of the first match",
+    "attimezone": "write FROM_UTC_TIMESTAMP(at, zone) for the reading of a clock, and TO_UTC_TIMESTAMP(at, zone) back",
+    "row": "write STRUCT(a, b), or {'a': a, 'b': b} in DuckDB",
+    "map_agg": "write MAP_FROM_ENTRIES(ARRAY_AGG(STRUCT(k, v))), which is NULL if a key occurs twice",
+    "pg_typeof": NO_TYPES,
     **dict.fromkeys(
-        ("json_each", "json_tree"),
+        ("json_each", "json_tree", "variant_explode", "variant_explode_outer"),
         "write UNNEST(JSON_MEMBERS(js)) AS e(key, value) for objects, and UNNEST(JSON_PARTS(js)) AS e for arrays",
     ),
 }
@@ -133,14 +139,16 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
             "COVAR, CORR, REGR and similar aggregates"
         )
         return f"the aggregate {word}", f"use {known}"
+    if word == "CURRENT_DATE":
+        return f"{word} of this form", "write CAST(FROM_UTC_TIMESTAMP(NOW(), zone) AS DATE)"
     if node.key in _CLOCK or word in CLOCK_NAMES:
         return word, "its value changes without a change of a table; store it in a column"
     if node.key in _SUBQUERIES or has_query(node):
         return "a subquery here", "put it into FROM"
-    if node.key == "anonymous" and (near := difflib.get_close_matches(word, FUNCTION_NAMES, 1, CLOSE)):
+    instead = INSTEAD.get(node.key) or INSTEAD.get(word.lower(), "")
+    if not instead and node.key == "anonymous" and (near := difflib.get_close_matches(word, FUNCTION_NAMES, 1, CLOSE)):
         return word, f"did you mean {near[0]}?"
-    otherwise = "compute it before the rows enter the stream, or when you read the result"
-    return word, INSTEAD.get(node.key) or INSTEAD.get(word.lower(), otherwise)
+    return word, instead or "compute it before the rows enter the stream, or when you read the result"
 
 
 def check_quantifier(text: str, node: Any) -> None:

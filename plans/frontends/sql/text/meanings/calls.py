@@ -17,6 +17,7 @@ from plans.frontends.sql.text.meanings import moments, strings
 from plans.frontends.sql.text.meanings.moments import POSTGRES, TO_EVEN
 from plans.frontends.sql.text.meanings.strings import as_text
 from plans.frontends.sql.text.nodes import call, is_known, literal, rewritten
+from plans.frontends.sql.text.place import NO_TYPES
 
 AS_SPARK = ("databricks", "spark2", "hive")
 """Dialects with the functions of Spark."""
@@ -305,10 +306,7 @@ def _parsed(node: Any, dialect: str) -> Any:
 
 
 def _typeof(node: Any, dialect: str) -> Any:
-    raise PlanError(
-        f"TYPEOF of {dialect} is not supported",
-        hint="write the name of the type: it is the same in every row; JSON_KIND(js) returns the type of JSON",
-    )
+    raise PlanError(f"TYPEOF of {dialect} is not supported", hint=NO_TYPES)
 
 
 def _chosen(number: Any, *values: Any) -> Any:

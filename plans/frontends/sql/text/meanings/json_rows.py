@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.text.meanings.json_calls import SETS, TYPES, is_json
-from plans.frontends.sql.text.nodes import call, literal, nodes, rewritten
+from plans.frontends.sql.text.nodes import call, is_known, literal, nodes, rewritten
 from plans.frontends.sql.text.place import extent, place_of, placed
 
 _TYPE = exp.DataType.Type
@@ -64,12 +64,14 @@ def _add_rows(node: Any, dialect: str) -> None:
         made = _opened(called, dialect)
     elif isinstance(called, exp.JSONTable):
         made = _table(called, dialect)
+    elif name == "JSON_EACH" and dialect == "duckdb" and 1 <= len(called.expressions) <= 2:
+        made = _each(*called.expressions), _EACH
     elif dialect in SETS:
         _add_json_rows(node)
     if made is None:
         return
     array, columns = made
-    names = given or [exp.to_identifier(name) for name, _ in columns]
+    names = [*given, *(exp.to_identifier(name) for name, _ in columns[len(given) :])]
     known = exp.TableAlias(this=exp.to_identifier(alias.name if alias is not None else "made"), columns=names)
     rows = exp.Unnest(expressions=[_rows(array, columns)], alias=known)
     if node.args.get("joins"):
@@ -155,6 +157,25 @@ def _table(node: Any, dialect: str) -> tuple[Any, list[_Column]]:
     return array, columns
 
 
+def _each(value: Any, path: Any = None) -> Any:
+    """Returns the rows of JSON_EACH of DuckDB: the members of an object, the elements of an array with their positions
+    as keys, or another value with the key NULL."""
+    inside = value if path is None else call("JSON_QUERY", value, path)
+    part, at = exp.to_identifier("part"), exp.to_identifier("place")
+    pair = _struct([("key", exp.cast(at.copy(), "string")), ("value", part.copy())])
+    listed = call("TRANSFORM", call("JSON_PARTS", inside), exp.Lambda(this=pair, expressions=[part, at]))
+    alone = _struct([("key", exp.cast(exp.Null(), "string")), ("value", call("JSON_QUERY", inside, literal("$")))])
+    alone = exp.If(this=is_known(inside), true=exp.Array(expressions=[alone]), false=exp.Null())
+    return exp.Coalesce(this=call("JSON_MEMBERS", inside), expressions=[listed, alone])
+
+
+_EACH: list[_Column] = [
+    ("key", lambda part, at: exp.Dot(this=part, expression=exp.to_identifier("key"))),
+    ("value", lambda part, at: exp.Dot(this=part, expression=exp.to_identifier("value"))),
+    ("type", lambda part, at: call("JSON_KIND", exp.Dot(this=part, expression=exp.to_identifier("value")))),
+]
+
+
 def _field(node: Any, kind: Any, dialect: str, path: Any = None) -> _Column:
     """Returns a column of the elements of JSON: the value at a path, or of the member with its name."""
     where = path.name if isinstance(path, exp.Literal) else f"$['{node.name}']"
@@ -168,7 +189,10 @@ def _add_json_rows(node: Any) -> None:
     if name not in _MAKE_ROWS:
         return
     alias = (node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name.lower()))).copy()
-    if not alias.columns and "EACH" not in name:
+    if "EACH" in name:
+        own = ["key", "value", *["ordinality"] * bool(node.args.get("ordinality"))]
+        alias.set("columns", [*alias.columns, *map(exp.to_identifier, own[len(alias.columns) :])])
+    elif not alias.columns:
         asked = nodes(node.parent_select, exp.Column)
         named = any(one.name.lower() == "value" and one.table.lower() in ("", alias.name.lower()) for one in asked)
         alias.set("columns", [exp.to_identifier("value") if named and "KEYS" not in name else alias.this.copy()])

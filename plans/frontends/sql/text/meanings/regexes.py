@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.text.meanings.calls import AS_SPARK
+from plans.frontends.sql.text.meanings.moments import POSTGRES
 from plans.frontends.sql.text.nodes import call, rewritten
 
 _BACKSLASHES = ("duckdb", "postgres", "bigquery", "snowflake", "oracle", "clickhouse")
@@ -192,12 +193,35 @@ def _split(node: Any, dialect: str) -> Any:
     return call("SPLIT", node.this, _pattern(node, dialect), *([node.args["limit"]] if node.args.get("limit") else []))
 
 
-def _split_to_array(node: Any, dialect: str) -> Any:
-    """Returns the replacement of REGEXP_SPLIT_TO_ARRAY, or None for other functions."""
-    given = node.expressions
-    if str(node.this).upper() != "REGEXP_SPLIT_TO_ARRAY" or len(given) != 2:
+def _named(node: Any, dialect: str) -> Any:
+    """Returns the replacement of REGEXP_SPLIT_TO_ARRAY or REGEXP_MATCH, or None for other functions."""
+    given, name = node.expressions, str(node.this).upper()
+    if name == "REGEXP_MATCH" and dialect in POSTGRES and 2 <= len(given) <= 3:
+        return _matched(*given, dialect=dialect)
+    if name != "REGEXP_SPLIT_TO_ARRAY" or len(given) != 2:
         return None
     return _split(exp.RegexpSplit(this=given[0].copy(), expression=given[1].copy()), dialect)
+
+
+def _matched(text: Any, pattern: Any, flags: Any = None, *, dialect: str) -> Any:
+    """Returns REGEXP_MATCH of PostgreSQL: an array of the groups of the first match, or of the match itself."""
+    found = _text(pattern)
+    if found is None:
+        raise PlanError("REGEXP_MATCH takes a constant pattern", hint="write the pattern itself")
+    node = exp.RegexpLike(this=text.copy(), expression=pattern.copy(), flag=flags and flags.copy())
+    matches = _like(node, dialect)
+    signs = [part[0] for part in _SIGNS.finditer(found)]
+    count = signs.count("(")
+    if count and any(sign in signs for sign in ("|", ")?", ")*", "){")):
+        hint = "write REGEXP_EXTRACT(text, pattern, 1), which is '' for a group without a match"
+        raise PlanError("REGEXP_MATCH of a pattern with an optional group or | is not supported", hint=hint)
+    numbers = range(1, count + 1) if count else (0,)
+    parts = [call("REGEXP_SUBSTR", text, matches.expression, exp.Literal.number(one)) for one in numbers]
+    return exp.If(this=matches, true=exp.Array(expressions=parts), false=exp.Null())
+
+
+_SIGNS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?|\)[?*{]|.", re.DOTALL)
+"""The parts of a pattern, of which `(` begins a group."""
 
 
 _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
@@ -212,5 +236,5 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.RegexpInstr: _match_position,
     exp.RegexpCount: _counted,
     exp.RegexpSplit: _split,
-    exp.Anonymous: _split_to_array,
+    exp.Anonymous: _named,
 }

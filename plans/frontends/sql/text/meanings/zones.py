@@ -151,10 +151,13 @@ def _text(node: Any, dialect: str) -> Any:
 
 
 def _today(node: Any, dialect: str) -> Any:
-    if node.this is not None:
-        hint = "write CURRENT_DATE, which is the date in UTC, or compare NOW() with a column"
-        raise PlanError("CURRENT_DATE of a time zone is not supported", hint=hint)
-    return None
+    return None if node.this is None else exp.cast(_clock(exp.CurrentTimestamp(), node.this), "date")
+
+
+def _reading(node: Any, dialect: str) -> Any:
+    """Returns CURRENT_DATETIME of BigQuery: the reading of the clock in a zone, or in UTC."""
+    now = exp.CurrentTimestamp()
+    return exp.cast(now, _WALL.copy()) if node.this is None else _clock(now, node.this)
 
 
 _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
@@ -168,5 +171,6 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.StrToTime: _parsed,
     exp.String: _text,
     exp.CurrentDate: _today,
+    exp.CurrentDatetime: _reading,
 }
 """The replacements of nodes by type. A function returns None if the node has no time zone."""
