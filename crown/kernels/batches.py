@@ -28,7 +28,9 @@ def net_tuples(values, down, across, places, sums, slots, secret, out_rows, out_
     n, width, size = sums.size, places.size, slots.size
     values, places, sums, slots = words(values), words(places), words(sums), words(slots)
     merge(values, down, across, places, width, sums, n, slots, size, secret)
-    return write_net(values, down, across, places, width, sums, n, words(out_rows), width, 1, words(out_weights))
+    deletes, m = count_net(sums, n)
+    write_net(values, down, across, places, width, sums, n, deletes, words(out_rows), width, 1, words(out_weights))
+    return deletes, m
 
 
 @device
@@ -59,19 +61,33 @@ def merge(values, down, across, places, width, sums, n, slots, size, secret):
 
 
 @device
-def write_net(values, down, across, places, width, sums, n, out, out_down, out_across, out_weights):
+def count_net(sums, n):
+    """Returns (number of deletes, number of tuples) of the net of ``n`` tuples."""
+    deletes, m = ZERO, ZERO
+    for i in range(n):
+        deletes += sums[i] < 0
+        m += sums[i] != 0
+    return deletes, m
+
+
+@device
+def write_net(values, down, across, places, width, sums, n, deletes, out, out_down, out_across, out_weights):
     """Writes the tuples with nonzero sums, and their weights: see ``net_tuples``. Word ``j`` of tuple ``m`` is written
-    to ``out[m * out_down + j * out_across]``. Returns (number of deletes, number of tuples)."""
-    m = gone = 0
-    for sign in (-1, 1):
-        gone = m if sign > 0 else 0
-        for i in range(n):
-            if sums[i] * sign > 0:
-                for j in range(width):
-                    out[m * out_down + j * out_across] = values[i * down + places[j] * across]
-                out_weights[m] = sums[i]
-                m += 1
-    return gone, m
+    to ``out[m * out_down + j * out_across]``.
+
+    Does not branch on the sign of a sum, since the processor cannot predict it.
+    """
+    deleted, inserted = ZERO, ZERO + deletes
+    for i in range(n):
+        weight = sums[i]
+        if weight != 0:
+            is_delete = weight < 0
+            m = deleted if is_delete else inserted
+            for j in range(width):
+                out[m * out_down + j * out_across] = values[i * down + places[j] * across]
+            out_weights[m] = weight
+            deleted += is_delete
+            inserted += not is_delete
 
 
 @kernel("const words")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from crown.ingest.kernels.partitions import cell_of
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.addresses import call, load8, load32, load64
-from crown.kernels.memory.arena import ZERO
+from crown.kernels.memory.arena import ONE, ZERO
 from crown.kernels.memory.pointers import beyond, constants, words
 from crown.kernels.memory.tables import mix
 from crown.kernels.strings import NULL, encoded
@@ -113,20 +113,28 @@ def _compared(data, form, first, other, other_form, other_first, size, kind):
 
 
 @device
-def _is_text(ends, data, i, plan, at, count, octets):
-    """Returns True iff a text is in the list at ``plan[at ...]``, which has the start in ``octets`` and the length of
-    each text."""
-    begin = load32(ends + 4 * i)
-    length = load32(ends + 4 * i + 4) - begin
-    for x in range(at, at + 2 * count, 2):
-        same = plan[x + 1] == length
-        b = 0
-        while same and b < length:
-            same = load8(data + begin + b) == octets[plan[x] + b]
-            b += 1
-        if same:
-            return True
-    return False
+def _equal_texts(child, first, size, octets, start, length):
+    """Returns a word whose bit ``j`` is 1 if row ``j`` is the text of ``length`` octets at ``octets[start]``.
+
+    Length and first octet are compared without branches, since the processor cannot predict them.
+    """
+    ends, data = _buffer(child, 1) + 4 * first, _buffer(child, 2)
+    found = ZERO
+    for j in range(size):
+        begin = load32(ends + 4 * j)
+        same = load32(ends + 4 * j + 4) - begin == length
+        if length > 0:
+            address = data + begin if same else ends  # a text of another length may have no octet: any other is read
+            same &= load8(address) == octets[start]
+        found |= (ZERO + same) << j
+    if length > 1 and found != 0:
+        for j in range(size):
+            begin, b = data + load32(ends + 4 * j), ONE
+            while (found >> j) & 1 == 1 and b < length:
+                if load8(begin + b) != octets[start + b]:
+                    found ^= ONE << j
+                b += 1
+    return found
 
 
 @device
@@ -135,8 +143,8 @@ def _listed(child, form, first, size, plan, at, octets):
     data, start, count = _buffer(child, 1), plan[at + 3], plan[at + 4]
     found = ZERO
     if plan[at] == TEXT:
-        for j in range(size):
-            found |= (ZERO + _is_text(data, _buffer(child, 2), first + j, plan, start, count, octets)) << j
+        for x in range(start, start + 2 * count, 2):
+            found |= _equal_texts(child, first, size, octets, plan[x], plan[x + 1])
         return found
     for j in range(size):
         value, holds = _value(data, form, first + j), ZERO

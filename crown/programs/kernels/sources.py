@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from crown.expressions.kernels.evaluate import WORDS
 from crown.ingest.kernels.scan import COLUMN, D_COLUMN0, EXPORTED, coded_texts, given_rows, release, scanned
-from crown.kernels.batches import merge, write_net
+from crown.kernels.batches import count_net, merge, write_net
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import H_TABLES, ZERO
 from crown.kernels.memory.pointers import beyond
@@ -121,16 +121,17 @@ def net_tuples(codes, stride, columns, width, weights, n, secret, slots, memory,
     Word ``j`` of tuple ``i`` is ``codes[i + columns[j] * stride]``. The net is written column by column if
     ``by_column``, else tuple by tuple. ``memory[scratch ...]``: n words of scratch; ``slots``: ``slots_of_net(n)``.
     """
-    size, sums, m = slots_of_net(n), beyond(memory, scratch), ZERO
+    size, sums = slots_of_net(n), beyond(memory, scratch)
     for i in range(size):
         slots[i] = -1
     for i in range(n):
         sums[i] = weights[i]
     merge(codes, 1, stride, columns, width, sums, n, slots, size, secret)
-    for i in range(n):
-        m += sums[i] != 0
+    deletes, m = count_net(sums, n)
     row_stride, column_stride = (1, m) if by_column else (width, 1)
-    write_net(codes, 1, stride, columns, width, sums, n, out, row_stride, column_stride, beyond(out, m * width))
+    write_net(
+        codes, 1, stride, columns, width, sums, n, deletes, out, row_stride, column_stride, beyond(out, m * width)
+    )
     return m
 
 
