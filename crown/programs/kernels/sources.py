@@ -109,7 +109,7 @@ def set_forms(memory, state, block, width):
 def slots_of_net(n):
     """Returns how many slots the net of ``n`` tuples takes, a power of two."""
     size = 8
-    while size < 2 * n:
+    while size < 4 * n:
         size *= 2
     return size
 

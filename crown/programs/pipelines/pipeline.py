@@ -186,7 +186,7 @@ class Pipeline:
         if len(self._memory) < words:
             self._memory = np.empty(words, np.int64)
             self._memory_bytes = self._memory.view(np.uint8)
-        slots = 4 * netted_rows + 8
+        slots = 8 * netted_rows + 8
         if len(self._slots) < slots:
             self._slots = np.empty(slots, np.int32)
         self._message = _message(self._small_message_words)
