@@ -77,12 +77,28 @@ def test_a_window_over_a_packed_edge_list_ends_empty(tmp_path: Path, capsys: pyt
     assert len(weights) == 2 * 19
 
 
+def test_a_full_disk_and_an_unusable_folder_are_named(
+    changes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = tmp_path / "full.csv"
+    full.symlink_to("/dev/full")
+    assert main(["run", QUERY, *SCHEMA, "--input", f"g={changes}", "--quiet", "--output", str(full)]) == 2
+    assert capsys.readouterr().err == f"crown: cannot write {full}: No space left on device\n"
+    assert main(["init", str(changes / "new")]) == 2
+    told = f"crown: cannot write {changes / 'new'}: Not a directory; name a folder that can be written\n"
+    assert capsys.readouterr().err == told
+
+
 def test_bad_rows_stop_or_are_put_aside(changes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with changes.open("a") as file:
         file.write("x,3,1\n")
     run = ["run", QUERY, *SCHEMA, "--input", f"g={changes}", "--quiet"]
-    assert main(run) == 2
-    assert capsys.readouterr().err == "crown: relation 'g', row 4: column 'src': 'x' does not fit int64\n"
+    for batch_rows in ("1", "2", "10"):
+        assert main([*run, "--batch-rows", batch_rows]) == 2
+        assert capsys.readouterr().err == (
+            f"crown: relation 'g', row 5 of {changes}: column 'src': 'x' does not fit int64; fix the row, or set bad "
+            "rows aside with --quarantine DIR\n"
+        )
     assert main([*run, "--quarantine", str(tmp_path / "aside")]) == 0
     [aside] = pq.read_table(tmp_path / "aside").to_pylist()
     assert aside["reason"] == "column 'src': 'x' does not fit int64"

@@ -304,3 +304,20 @@ def test_without_tables_there_is_nothing_to_ask(tmp_path: Path) -> None:
     assert list(session.tables()) == []
     session.close()
     assert not (tmp_path / "db").exists()
+
+
+@pytest.mark.parametrize("left", [(), (".hidden",), ("lock", "acknowledged")])
+def test_the_first_table_begins_a_folder_whose_creation_was_interrupted(left: tuple[str, ...], tmp_path: Path) -> None:
+    for name in left:
+        (tmp_path / name).touch()
+    told: list[str] = []
+    session = Session(tmp_path, lambda text, rows: told.append(text))
+    session.run("CREATE TABLE t (a INT)")
+    session.close()
+    assert told == ["created the table t"]
+
+
+def test_a_folder_of_other_files_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(CrownError, match=r"has files that do not belong to a view \(notes.txt\)"):
+        Session(tmp_path, lambda text, rows: None)

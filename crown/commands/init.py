@@ -81,11 +81,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the example, prints how to run it, and returns exit code 0. Raises CrownError if the folder is not
-    empty."""
+    empty, or cannot be written."""
     folder = path_of(args.folder, "DIR")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CrownError(f"{folder} already exists and is not empty; name a new folder")
-    write(folder)
+    try:
+        write(folder)
+    except OSError as error:
+        raise CrownError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
     print(f"wrote {', '.join(FILES)} to {folder}; {folder / 'README.md'} says how to run them")
     return 0
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -22,7 +24,7 @@ import crown
 from crown import changes
 from crown.commands import project
 from crown.commands.terminal import takes, waiting
-from crown.errors import ChangeError
+from crown.errors import BadRowError, ChangeError
 from crown.guards.arguments import file_of, number_of, path_of, same_file
 from crown.ingest.conventions import meant_for_codes, meant_for_weight
 from crown.ingest.streams.inputs import STANDARD_INPUT, batches, netted, piped, standard_input
@@ -120,6 +122,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"no --input for {', '.join(absent)}: no changes are read", file=sys.stderr)
     started = time.monotonic()
     rows = deltas = 0
+    read: Counter[str] = Counter()
     key = names_of(args.key)
     with _sink(args.output, _emitted_schema(view, args.emit, key), args.json) as write:
         # COUNT(*) has a row also of tables without rows: the first batch inserts it, even if it is empty.
@@ -128,9 +131,13 @@ def run(args: argparse.Namespace) -> int:
             taken = sum(table.num_rows for table in batch.values())
             emitted = 0
             with nullcontext() if args.quiet else waiting(f"crown run: batch {number}"):
-                for delta in _emitted(view, batch, args.emit, key, number):
-                    emitted += delta.num_rows
-                    write(delta)
+                try:
+                    for delta in _emitted(view, batch, args.emit, key, number):
+                        emitted += delta.num_rows
+                        write(delta)
+                except BadRowError as error:
+                    raise _located(error, paths, read if args.window is None else None, number) from None
+            read.update({name: table.num_rows for name, table in batch.items()})
             if args.output == "-":
                 sys.stdout.flush()  # who reads a stream wants every batch when it is done
             rows, deltas = rows + taken, deltas + emitted
@@ -294,6 +301,18 @@ def _view(args: argparse.Namespace, made: Program) -> View:
     )
 
 
+def _located(error: BadRowError, paths: Mapping[str, Path], read: Mapping[str, int] | None, number: int) -> ChangeError:
+    """Returns the error about a row of a batch with the place of the row in its input: the number of the row, or of the
+    batch if windows add rows. ``read``: the number of rows before the batch."""
+    path = paths.get(error.relation)
+    if path is None:  # a relation that crown feeds, such as the clock
+        return error
+    place = f"batch {number}" if read is None else f"row {read.get(error.relation, 0) + error.row + 1}"
+    source = "standard input" if str(path) == STANDARD_INPUT else str(path)
+    advice = "; fix the row, or set bad rows aside with --quarantine DIR" if type(error) is BadRowError else ""
+    return ChangeError(f"relation {error.relation!r}, {place} of {source}: {error.reason}{advice}")
+
+
 def _emitted(
     view: View, batch: Mapping[str, pa.Table], emit: str, key: Sequence[str] | None, number: int
 ) -> Iterator[pa.RecordBatch]:
@@ -349,7 +368,8 @@ def _sink(output: str | None, schema: pa.Schema, lines: bool) -> Iterator[Any]:
         except BrokenPipeError:
             raise  # of the screen, not of this file
         except (OSError, pa.ArrowException) as error:
-            raise ChangeError(f"cannot write {output}: {error}") from None
+            number = error.errno if isinstance(error, OSError) else None  # Arrow's errors have no strerror
+            raise ChangeError(f"cannot write {output}: {error if number is None else os.strerror(number)}") from None
 
 
 def _say(lines: bool, counts: Mapping[str, Any], text: str) -> None:

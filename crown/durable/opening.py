@@ -174,18 +174,29 @@ def reopened_database(
     return database, kind.deltas
 
 
+def is_begun(folder: Path) -> bool:
+    """Returns whether a folder has a view or a database. The files of one whose creation was interrupted do not count.
+
+    Raises CrownError if the folder has other files, and DamagedStateError if ``meta.json`` is missing.
+    """
+    if not folder.is_dir():
+        return False
+    begun = Identity.read(folder) is not None
+    if not begun:
+        _demand_empty(folder)
+    return begun
+
+
 @contextmanager
 def _held(folder: Path) -> Iterator[tuple[ExitStack, Lock, Mark]]:
     """Holds a folder's lock and mark, which are released unless the stack is emptied."""
-    if Identity.read(folder) is None:
-        _demand_empty(folder)  # before anything is written to a folder that may belong to another program
+    is_begun(folder)  # before anything is written to a folder that may belong to another program
     with ExitStack() as undone:
         lock = Lock(folder)
         undone.callback(lock.release)
         mark = Mark(folder)
         undone.callback(mark.close, sync=False)
-        if Identity.read(folder) is None:
-            _demand_empty(folder)
+        is_begun(folder)
         yield undone, lock, mark
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from crown.durable.database import DurableDatabase
-from crown.durable.opening import open_database
+from crown.durable.opening import is_begun, open_database
 from crown.errors import CrownError
 from crown.guards.arguments import path_of
 from crown.planning import explain
@@ -34,8 +34,7 @@ class Session:
         self._folder = folder
         self._show = show
         self._ends: dict[str, Callable[[], None]] = {}
-        there = folder.is_dir() and any(folder.iterdir())
-        self._opened: DurableDatabase | None = open_database(folder) if there else None
+        self._opened: DurableDatabase | None = open_database(folder) if is_begun(folder) else None
 
     @property
     def _db(self) -> DurableDatabase:

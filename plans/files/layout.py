@@ -167,9 +167,10 @@ def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
     shown = repr(" ".join(line.fields)[:_SHOWN]) if len(line.fields) == 1 else repr(list(line.fields))[:_SHOWN]
     wanted = len(table.columns)
     if len(line.fields) < wanted:
+        count = len(line.fields)
         raise where.error(
-            f"the first line, {shown}, has {len(line.fields)} fields, but relation {table.name!r} "
-            f"has the columns {columns}"
+            f"the first line, {shown}, has {count} field{'s'[: count - 1]}, but relation {table.name!r} has the "
+            f"columns {columns}; put a header with these names on top, or declare the columns that the file has"
         )
     typed = zip(line.fields, table.columns, strict=False)
     if not all(

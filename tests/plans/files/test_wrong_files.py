@@ -84,7 +84,7 @@ WRONG: list[tuple[str, bytes, str]] = [
     ("g.csv", b"src,dst\n1,2\n3,4\r5,6\n", "line 3 has another line ending than the first line"),
     ("g.csv", b"src,dst\r1,2\r3,4\n5,6\r", "line 3 has another line ending than the first line"),
     ("g.txt", b'1 2\n3 "4"\r', "line 2 has another line ending than the first line"),
-    ("g.txt", b"1\n", "the first line, '1', has 1 fields, but relation 'g' has the columns src, dst"),
+    ("g.txt", b"1\n", "the first line, '1', has 1 field, but relation 'g' has the columns src, dst"),
     ("g.csv", b"a,b\n1,2\n", "neither names the columns src, dst of relation 'g' nor is a row of them"),
     ("g.txt", b"from to\n1 2\n", "neither names the columns src, dst of relation 'g' nor is a row of them"),
     ("g.csv", b"1,2,-1\n3,4,1\n", "is not a header; put one with the columns src, dst"),
