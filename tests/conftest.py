@@ -29,6 +29,7 @@ settings.register_profile("short", max_examples=25, derandomize=True, deadline=N
 settings.load_profile("short")
 _LONG = {"spark", "bench"}
 _CACHED = layout.CACHED
+_SET_BY_OTHERS = ("PYTEST_", "PYSPARK_", "SPARK_")
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis looks the profile up
@@ -105,7 +106,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
-        gc.set_threshold(10_000, 20, 20)
+        gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -162,6 +163,21 @@ def own_functions() -> Iterator[None]:
     yield
     user.NAMED.clear()
     user.NAMED.update(before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def same_surroundings() -> Iterator[None]:
+    """Fails in a file of tests that changes the environment or the working directory for other files."""
+    before = _surroundings()
+    yield
+    left = dict(_surroundings() ^ before)
+    assert not left, f"this file changes for others: {', '.join(sorted(left))}"
+
+
+def _surroundings() -> set[tuple[str, str]]:
+    """Returns the environment and the working directory, without what pytest sets, and Spark when it starts."""
+    kept = {(name, value) for name, value in os.environ.items() if not name.startswith(_SET_BY_OTHERS)}
+    return kept | {("the working directory", os.getcwd())}
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from tests.programs.test_native_chains import TABLES
 
 JOINED = "SELECT mode LIKE '%7%' AS m, COUNT(*) AS n FROM o, l WHERE o.ok = l.ok GROUP BY 1"
 PLAIN = "SELECT LENGTH(mode) AS m, COUNT(*) AS n FROM l WHERE mode LIKE '%1%' OR mode IS NULL GROUP BY 1"
-ORDERS: Changes = [((i, 1, None, "p"), 1) for i in range(10_000)]
 
 
 def lines(texts: list[str | None]) -> Changes:
@@ -28,17 +27,17 @@ def removed(changes: Changes) -> Changes:
     return [(row, -1) for row, _ in changes]
 
 
-def view(query: str) -> Stepwise:
+def view(query: str, orders: int = 0) -> Stepwise:
     both = Stepwise(query, TABLES)
     both.apart |= {"dictionary", "live_bytes"}
+    if query is JOINED:
+        both.apply({"o": [((i, 1, None, "p"), 1) for i in range(orders)]})
     return both
 
 
 @pytest.mark.parametrize("query", [PLAIN, JOINED])
 def test_more_texts_than_a_table_has_room_for(query: str) -> None:
-    both = view(query)
-    if query is JOINED:
-        both.apply({"o": ORDERS})
+    both = view(query, orders=3_001)
     for length in (3, 20):
         given = lines([None, *(f"{i:0{length}}" for i in range(3_000))])
         both.apply({"l": given})
@@ -50,9 +49,7 @@ def test_more_texts_than_a_table_has_room_for(query: str) -> None:
 
 @pytest.mark.parametrize("query", [PLAIN, JOINED])
 def test_a_code_that_another_text_gets_is_decided_again(query: str) -> None:
-    both = view(query)
-    if query is JOINED:
-        both.apply({"o": ORDERS})
+    both = view(query, orders=167)
     for first in (7_000_000, 1_000_000, 5_000_000):
         given = lines([f"text number {first + i}" for i in range(0, 500, 3)])
         both.apply({"l": given})
@@ -77,9 +74,7 @@ def test_tables_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("query", [PLAIN, JOINED])
 def test_a_batch_whose_texts_cannot_be_decided_is_refused(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    both = view(query)
-    if query is JOINED:
-        both.apply({"o": ORDERS})
+    both = view(query, orders=51)
     both.apply({"l": lines(["a1", "b"])})
 
     def refused(*_: object) -> None:

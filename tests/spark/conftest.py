@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 from py4j.java_gateway import JavaClass, JavaPackage, JVMView
+from pyspark import SparkContext
 
 from spark_jobs import local_session
 from spark_jobs import session as session_module
+from tests.spark import shared
 from tests.spark.feeds.broker import kafka  # noqa: F401
 from tests.spark.local_files import keep_permissions
 from tests.spark.storage.server import AZURITE, BUCKET, azure_server, gcs_server, s3_server
@@ -38,7 +40,36 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def spark(quick_jvms):
+def contents():
+    """What the session had when it started, by session: none as long as no test asks for it."""
+    return {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left(contents):
+    """Fails in a file of tests that leaves something in the session, for other files to find."""
+    yield
+    for session, before in contents.items():
+        contents[session] = shared.content(session)
+        left = shared.difference(before, contents[session])
+        assert not left, "this file changes the session that all tests share:\n" + "\n".join(left)
+
+
+@pytest.fixture(autouse=True)
+def as_before(request, contents):
+    """Settings, temporary views and functions of the session are after a test what they were before it."""
+    if "spark" not in request.fixturenames:
+        yield
+        assert contents or SparkContext._active_spark_context is None, (
+            "ask for the fixture spark: this starts a session"
+        )
+        return
+    with shared.restored(request.getfixturevalue("spark")):
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark(quick_jvms, contents):
     """``local[2,3]``: plain ``local[N]`` never retries a task."""
     with pytest.MonkeyPatch.context() as patch:
         for names in (JVMView, JavaPackage):
@@ -46,9 +77,18 @@ def spark(quick_jvms):
         patch.setattr(session_module, "_JVM", f"{session_module._JVM} -XX:CompileThresholdScaling=2")
         session = local_session("crown tests", memory="1g", conf={"spark.master": "local[2,3]"})
         keep_permissions(session)
+        keep_no_lists(session)
+        contents[session] = shared.content(session)
         yield session
     session.stop()
     gc.collect()
+
+
+def keep_no_lists(session):
+    """Spark keeps lists of jobs, tasks and queries for its pages, which nothing here shows: a twentieth of the JVM."""
+    context = session.sparkContext._jsc.sc()
+    for store in (context.statusStore(), session._jsparkSession.sharedState().statusStore()):
+        context.listenerBus().removeListener(store.listener().get())
 
 
 def _remembered(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:

@@ -25,25 +25,21 @@ REFUSED = (
 
 @pytest.mark.parametrize("share", [pytest.param(40, id="a sample"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 def test_an_expression_has_one_value_whoever_reads_it(spark, share: int) -> None:
-    zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     rows, chosen, refused = columns(), cases()[::share], 0
-    try:
-        for text, theirs, _ in chosen:
-            try:
-                found = _read(spark, theirs)
-            except PlanError as error:
-                if not any(reason in str(error) for reason in REFUSED):
-                    raise
-                refused += 1
-                continue
-            wanted = expression(text)
-            if found != wanted:
-                own, other = (expr.evaluate(rows, ROWS) for expr in (wanted, found))
-                assert own.type == other.type
-                assert own.to_string(window=ROWS) == other.to_string(window=ROWS), theirs  # NaN is NaN
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", zone)
+    for text, theirs, _ in chosen:
+        try:
+            found = _read(spark, theirs)
+        except PlanError as error:
+            if not any(reason in str(error) for reason in REFUSED):
+                raise
+            refused += 1
+            continue
+        wanted = expression(text)
+        if found != wanted:
+            own, other = (expr.evaluate(rows, ROWS) for expr in (wanted, found))
+            assert own.type == other.type
+            assert own.to_string(window=ROWS) == other.to_string(window=ROWS), theirs  # NaN is NaN
     assert refused <= len(chosen) // 15
 
 
@@ -63,10 +59,6 @@ def test_like_with_another_escape_is_refused_and_not_misread(spark, like: str, t
 
 @pytest.mark.parametrize("ansi", [True, False])
 def test_the_size_of_null_is_what_the_plan_says(spark, ansi: bool) -> None:
-    before = spark.conf.get("spark.sql.ansi.enabled")
     spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
-    try:
-        found = _read(spark, "SIZE(arr)")
-    finally:
-        spark.conf.set("spark.sql.ansi.enabled", before)
+    found = _read(spark, "SIZE(arr)")
     assert found == expression("SIZE(arr)" if ansi else "COALESCE(SIZE(arr), -1)")

@@ -41,10 +41,8 @@ WRITTEN = [
 
 @pytest.fixture
 def utc(spark):
-    zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield spark
-    spark.conf.set("spark.sql.session.timeZone", zone)
+    return spark
 
 
 def test_values_are_those_of_spark(utc) -> None:

@@ -141,7 +141,7 @@ def test_a_delete_of_what_is_not_there_can_stop_a_program(spark, tmp_path, cells
     ],
     ids=["grouped", "outer"],
 )
-def test_submit_verifies_a_program_by_the_text_of_its_query(tmp_path, capsys, sql):
+def test_submit_verifies_a_program_by_the_text_of_its_query(spark, tmp_path, capsys, sql):
     rng = random.Random(4)
     edges = sorted({(rng.randrange(60), rng.randrange(60)) for _ in range(500)}, key=lambda _: rng.random())
     (tmp_path / "edges.txt").write_text("".join(f"{a}\t{b}\n" for a, b in edges))

@@ -226,7 +226,6 @@ def test_a_stream_of_the_api_ends_in_one_sentence(spark, tmp_path):
             start({"processingTime": "1 minute"})
     finally:
         running.stop()
-        spark.conf.unset("spark.sql.streaming.stopActiveRunOnRestart")
     (tmp_path / "in" / "2.json").write_text('{"src": "one", "dst": 2}\n')
     said = "bad row in relation 'g': column 'src': 'one'"
     with pytest.raises(SparkJobError, match=said) as error, plain_errors(tmp_path):

@@ -15,23 +15,14 @@ from tests.spark.streams import rows_of
 VALUES = "SELECT v, COUNT(*) AS n FROM r GROUP BY v"
 
 
-@pytest.fixture
-def settings(spark):
-    names = ("spark.sql.session.timeZone", "spark.sql.caseSensitive")
-    before = {name: spark.conf.get(name) for name in names}
-    yield spark.conf
-    for name, value in before.items():
-        spark.conf.set(name, value)
-
-
 def of_texts(spark, texts, type_):
     frame = spark.createDataFrame([(text,) for text in texts], "v string")
     return maintain(spark, VALUES, {"r": frame}, schema={"r": {"v": type_}})
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
-def test_a_time_in_text_is_the_same_instant_whatever_the_zone_of_the_session(spark, settings, zone):
-    settings.set("spark.sql.session.timeZone", zone)
+def test_a_time_in_text_is_the_same_instant_whatever_the_zone_of_the_session(spark, zone):
+    spark.conf.set("spark.sql.session.timeZone", zone)
     texts = [
         "2024-03-10 02:30:00",
         "2024-03-10T02:30:00.5Z",
@@ -48,8 +39,8 @@ def test_a_time_in_text_is_the_same_instant_whatever_the_zone_of_the_session(spa
     }
 
 
-def test_an_instant_that_is_declared_a_text_is_written_in_utc_whatever_the_zone_of_the_session(spark, settings):
-    settings.set("spark.sql.session.timeZone", "America/New_York")
+def test_an_instant_that_is_declared_a_text_is_written_in_utc_whatever_the_zone_of_the_session(spark):
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     frame = spark.sql("SELECT timestamp_seconds(v) AS v FROM VALUES (1730611800), (1730615400), (-1), (NULL) t(v)")
     found = maintain(spark, VALUES, {"r": frame}, schema={"r": {"v": "string"}})
     texts = ["2024-11-03 05:30:00", "2024-11-03 06:30:00", "1969-12-31 23:59:59", None]  # the first two: one hour there
@@ -102,8 +93,8 @@ def test_deltas_are_told_in_the_words_of_others_whatever_their_columns_are_calle
         assert sorted(map(tuple, rows)) == [(1, 2, *tail), (2, 2, *tail)]
 
 
-def test_envelopes_whose_rows_differ_in_the_case_of_a_name_are_read_in_a_session_that_tells_them_apart(spark, settings):
-    settings.set("spark.sql.caseSensitive", "true")
+def test_envelopes_whose_rows_differ_in_the_case_of_a_name_are_read_in_a_session_that_tells_them_apart(spark):
+    spark.conf.set("spark.sql.caseSensitive", "true")
     frame = spark.sql("SELECT 'u' AS op, named_struct('V', 1L) AS before, named_struct('v', 2L) AS after")
     found = maintain(spark, "SELECT DISTINCT v FROM r", {"r": frame.unionAll(frame.withColumn("op", F.lit("c")))})
     assert rows_of(found) == {(2,): 1}

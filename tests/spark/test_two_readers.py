@@ -61,10 +61,7 @@ class SparkFailsError(Exception):
 @pytest.fixture(autouse=True)
 def utc(spark):
     """Wall clock readings are instants in UTC."""
-    zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield
-    spark.conf.set("spark.sql.session.timeZone", zone)
 
 
 @pytest.mark.parametrize("share", [pytest.param(25, id="a sample"), pytest.param(1, id="all", marks=pytest.mark.slow)])

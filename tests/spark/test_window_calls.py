@@ -25,10 +25,8 @@ QUERIES = (
 
 @pytest.fixture
 def utc(spark):
-    zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield spark
-    spark.conf.set("spark.sql.session.timeZone", zone)
+    return spark
 
 
 def test_windows_are_those_of_spark_after_every_batch(utc) -> None:

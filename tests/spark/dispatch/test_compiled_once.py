@@ -14,13 +14,8 @@ HOPS = "SELECT DISTINCT x.src a, y.src b, y.dst c FROM g x, g y WHERE x.dst = y.
 @pytest.fixture
 def compiling(spark):
     """The session compiles, as it does by default; for other tests it does not."""
-    settings = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-    usual = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in usual.items():
-        spark.conf.set(name, value)
+    spark.conf.set("spark.sql.codegen.wholeStage", "true")
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
 
 
 @pytest.mark.usefixtures("compiling")

@@ -59,14 +59,6 @@ def frame(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Data
     return spark.read.parquet(str(file)).coalesce(1)
 
 
-@pytest.fixture
-def settings(spark: SparkSession):
-    before = {key: spark.conf.get(key) for key in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")}
-    yield spark.conf
-    for key, value in before.items():
-        spark.conf.set(key, value)
-
-
 def _answers(spark: SparkSession, frame: DataFrame, texts: list[str]) -> DataFrame:
     """A column per text, NULL instead of an error."""
     parser, package = spark._jsparkSession.sessionState().sqlParser(), spark._jvm.org.apache.spark.sql
@@ -120,9 +112,9 @@ def _compared(answers: DataFrame, pairs: list[tuple[str, str]], lenient: bool = 
     return wrong
 
 
-def test_values_and_types_are_those_of_spark_in_ansi_mode_whatever_its_zone(spark, frame, settings) -> None:
-    settings.set("spark.sql.ansi.enabled", "true")
-    settings.set("spark.sql.session.timeZone", "America/New_York")
+def test_values_and_types_are_those_of_spark_in_ansi_mode_whatever_its_zone(spark, frame) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     later = tuple(map(int, spark.version.split(".")[:2])) >= (4, 3)
     pairs = PAIRS if later else [pair for pair in PAIRS if pair[0] not in _LATER]
     answers = _answers(spark, frame, [theirs for _, theirs in pairs])
@@ -130,32 +122,32 @@ def test_values_and_types_are_those_of_spark_in_ansi_mode_whatever_its_zone(spar
     assert len(pairs) > 400
 
 
-def test_days_and_times_of_instants_are_those_of_spark_in_utc(spark, frame, settings) -> None:
-    settings.set("spark.sql.ansi.enabled", "true")
-    settings.set("spark.sql.session.timeZone", "UTC")
+def test_days_and_times_of_instants_are_those_of_spark_in_utc(spark, frame) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
     answers = _answers(spark, frame, [theirs for _, theirs in UTC])
     assert not (wrong := _compared(answers, UTC)), "\n".join(wrong)
 
 
 @pytest.mark.slow
-def test_the_text_that_is_written_for_spark_means_the_same(spark, frame, settings) -> None:
-    settings.set("spark.sql.ansi.enabled", "true")
-    settings.set("spark.sql.session.timeZone", "UTC")
+def test_the_text_that_is_written_for_spark_means_the_same(spark, frame) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
     mine = [(ours, spark_sql(expression(ours))) for ours, theirs, _ in CASES if ours == theirs]
     answers = _answers(spark, frame, [text for _, text in mine])
     assert not (wrong := _compared(answers, mine)), "\n".join(wrong)
 
 
 @pytest.mark.slow
-def test_without_ansi_spark_differs_only_where_ansi_would_stop(spark, frame, settings) -> None:
-    settings.set("spark.sql.ansi.enabled", "false")
+def test_without_ansi_spark_differs_only_where_ansi_would_stop(spark, frame) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "false")
     alike = [pair for pair in PAIRS if pair[0] not in _ANSI_ONLY]
     answers = _answers(spark, frame, [theirs for _, theirs in alike])
     assert not (wrong := _compared(answers, alike, lenient=True)), "\n".join(wrong)
 
 
-def test_conditions_that_spark_tests_first_mean_the_same_and_never_stop_it(spark, frame, settings) -> None:
-    settings.set("spark.sql.ansi.enabled", "true")
+def test_conditions_that_spark_tests_first_mean_the_same_and_never_stop_it(spark, frame) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "true")
     texts = [ours for ours, _, _ in CASES] + [
         "CAST(big AS INT) = 5",
         "CAST(big AS INT) IS NULL",

@@ -61,8 +61,5 @@ def test_what_cannot_be_pinned_is_said(spark, tmp_path):
     with pytest.raises(SparkJobError, match=r"placement='here': give one of \"auto\", \"pinned\", \"anywhere\""):
         maintain(spark, HOPS, given, checkpoint=str(tmp_path / "state"), placement="here")
     spark.conf.set("spark.sql.adaptive.enabled", "true")
-    try:
-        with pytest.raises(SparkJobError, match=r"spark\.sql\.adaptive\.enabled is true: set it to false"):
-            maintain(spark, HOPS, given, checkpoint=str(tmp_path / "state"), placement="pinned")
-    finally:
-        spark.conf.set("spark.sql.adaptive.enabled", "false")
+    with pytest.raises(SparkJobError, match=r"spark\.sql\.adaptive\.enabled is true: set it to false"):
+        maintain(spark, HOPS, given, checkpoint=str(tmp_path / "state"), placement="pinned")

@@ -41,23 +41,20 @@ def test_what_stands_before_cells_knows_its_own_though_others_come_first_in_the_
     windows = {name: WINDOWS[name] for name in behind if name in WINDOWS}
     files, sink, view = ChangeFiles(tmp_path / "in", tables), Result(), crown.view(query, tables, windows=windows)
     spark.conf.set("spark.sql.adaptive.enabled", adaptive)
-    try:
-        for number, batch in enumerate(BATCHES):
-            mine = {name: batch[name] for name in tables if name in batch}
-            files.add(mine)
-            names = ["id", "v", "_weight"]
-            view.update({r: [dict(zip(names, row, strict=True)) for row in rows] for r, rows in mine.items()})
-            if number and CELLS[number] != CELLS[number - 1]:
-                recell(folder_at(tmp_path / "state"), CELLS[number])
-            run(spark, query, files, tmp_path / "state", sink=sink, schema=tables, cells=CELLS[number], windows=windows)
-            whole = view.to_table().to_pylist()
-            weights = Counter()
-            for row in whole:
-                weights[row["id"], row["v"], row["x"], row["y"]] += row.get("_weight", 1)
-            assert sink.state() == weights, number
-        assert whole
-    finally:
-        spark.conf.set("spark.sql.adaptive.enabled", "false")
+    for number, batch in enumerate(BATCHES):
+        mine = {name: batch[name] for name in tables if name in batch}
+        files.add(mine)
+        names = ["id", "v", "_weight"]
+        view.update({r: [dict(zip(names, row, strict=True)) for row in rows] for r, rows in mine.items()})
+        if number and CELLS[number] != CELLS[number - 1]:
+            recell(folder_at(tmp_path / "state"), CELLS[number])
+        run(spark, query, files, tmp_path / "state", sink=sink, schema=tables, cells=CELLS[number], windows=windows)
+        whole = view.to_table().to_pylist()
+        weights = Counter()
+        for row in whole:
+            weights[row["id"], row["v"], row["x"], row["y"]] += row.get("_weight", 1)
+        assert sink.state() == weights, number
+    assert whole
 
 
 def test_deltas_behind_others_in_a_union_are_refused_unless_one_cell_makes_them(spark, tmp_path):

@@ -185,12 +185,10 @@ def test_batches_of_which_nothing_is_left_are_applied_by_every_cell(spark, tmp_p
         state = tmp_path / name
         deltas = maintain(spark, HOPS, {"g": frames}, checkpoint=str(state), schema=GRAPH, cells=cells)
         spark.conf.set("spark.sql.adaptive.enabled", adaptive)
-        try:
-            writer = deltas.writeStream.foreachBatch(lambda frame, number: frame.collect())
-            query = writer.option("checkpointLocation", str(state)).trigger(availableNow=True).start()
-            query.awaitTermination()
-        finally:
-            spark.conf.set("spark.sql.adaptive.enabled", "false")
+        writer = deltas.writeStream.foreachBatch(lambda frame, number: frame.collect())
+        query = writer.option("checkpointLocation", str(state)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
         found = [len(list(cell.glob("*.delta"))) for cell in state.glob("crown/*/crown/[0-9]")]
         assert found == [3] * cells
         maintain(spark, HOPS, {"g": frames}, checkpoint=str(state), schema=GRAPH)

@@ -170,11 +170,9 @@ def test_a_file_that_is_added_while_a_folder_is_read_is_read_once(spark, tmp_pat
 
 def test_old_calendars_are_read_by_spark(source: Source, jobless: list[str], tmp_path: Path) -> None:
     source.spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
-    try:
-        source.spark.sql(f"CREATE TABLE {source.name} (f DATE) USING parquet")
-        source.spark.sql(f"INSERT INTO {source.name} VALUES (DATE '1200-01-01')")
-    finally:
-        source.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
+    source.spark.sql(f"CREATE TABLE {source.name} (f DATE) USING parquet")
+    source.spark.sql(f"INSERT INTO {source.name} VALUES (DATE '1200-01-01')")
+    source.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
     source.read()
     assert jobless == [source.name]
 
