@@ -154,9 +154,3 @@ def test_every_marker_is_declared() -> None:
         if file.suffix == ".py" and file.relative_to(ROOT).parts[0] == "tests":
             used = set(re.findall(r"pytest\.mark\.(\w+)", file.read_text()))
             assert used <= declared | built_in, f"{name(file)} uses undeclared markers {used - declared - built_in}"
-
-
-def test_functions_of_spark_are_registered_in_sessions_that_no_other_test_has() -> None:
-    """A pipeline does not use its stored analysis in a session with functions whose bodies it does not know."""
-    tests = (file for file in TRACKED if file.suffix == ".py" and file.is_relative_to(ROOT / "tests" / "spark"))
-    assert not [file.name for file in tests if re.search(r"\bspark\.udf\.", file.read_text())]
