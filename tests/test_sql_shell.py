@@ -110,6 +110,10 @@ def test_every_error_is_said_and_the_session_goes_on(tmp_path: Path) -> None:
         "COPY orders FROM 'nowhere.csv';": "there is no such file",
         "DELETE FROM orders WHERE nothing = 1;": "unknown column nothing",
         "UPDATE orders SET id = 1;": "is not a statement of this shell: DELETE the old rows, and INSERT",
+        "TRUNCATE TABLE orders;": "is not a statement of this shell: write DELETE FROM table",
+        "ALTER TABLE orders ADD COLUMN z INT;": "CREATE another TABLE with these columns",
+        "DESCRIBE orders;": ".tables lists the tables and views",
+        "BEGIN;": "each statement is a transaction by itself",
         "GRANT ALL;": "'GRANT ALL' is not a statement of this shell, which has CREATE TABLE",
         "SUBSCRIBE nothing;": "there is no view called nothing",
         "EXPLAIN SELECT * FROM nothing;": "unknown table nothing",
@@ -123,6 +127,7 @@ def test_every_error_is_said_and_the_session_goes_on(tmp_path: Path) -> None:
     assert len(errors) == len(wrong), err
     for line, said in zip(errors, wrong.values(), strict=True):
         assert said in line
+    assert not [line for line in err if "SELECT * FROM orders WHERE nothing" in line], "the user wrote DELETE"
     assert out[-2:] == ["b    |  7.00", "(1 row)"], "nothing has changed"
 
 

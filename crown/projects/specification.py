@@ -52,6 +52,8 @@ class Specification:
         file = path
         if path.is_dir():
             found = [path / name for name in SPECIFICATIONS if (path / name).is_file()]
+            if not found and (path / "dbt_project.yml").is_file():
+                raise ProjectError(f"{path} is a project of dbt, which needs Spark: write crown pipelines run {path}")
             if len(found) != 1:
                 what = "two specifications" if found else f"neither {SPECIFICATIONS[0]} nor dbt_project.yml"
                 raise ProjectError(f"{path} has {what}: name the folder or the file of a pipeline project")

@@ -125,11 +125,19 @@ def statement(text: str) -> Statement:
     found = f"{' '.join(text.split()[:2])!r} is not a statement of this shell"
     begins = {form.split()[0] for form in FORMS}
     near = get_close_matches(words[0], begins, 1) if words and words[0] not in begins else []
-    if words[:1] == ["UPDATE"]:
-        raise CrownError(f"{found}: DELETE the old rows, and INSERT the new ones")
+    if words and words[0] in _INSTEAD:
+        raise CrownError(f"{found}: {_INSTEAD[words[0]]}")
     raise CrownError(f"{found}: did you mean {near[0]}?" if near else f"{found}, which has {', '.join(FORMS)}")
 
 
+_INSTEAD = {
+    "UPDATE": "DELETE the old rows, and INSERT the new ones",
+    "TRUNCATE": "write DELETE FROM table",
+    "ALTER": "CREATE another TABLE with these columns, and INSERT INTO it SELECT ...",
+    **dict.fromkeys(("SHOW", "DESCRIBE", "DESC"), ".tables lists the tables and views with their columns"),
+    **dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK"), "each statement is a transaction by itself"),
+}
+"""What to do instead of a statement that begins with this word."""
 _NAME = r'(?:\w+|`[^`]+`|"[^"]+")'
 
 

@@ -117,7 +117,10 @@ class Session:
 
     def _delete(self, asked: grammar.Delete) -> None:
         table = self._table(asked.table)
-        found = self._asked(asked.query, weighted=True)
+        try:
+            found = self._asked(asked.query, weighted=True)
+        except PlanError as error:  # its place is that in the query, which the user has not written
+            raise PlanError(error.message, hint=error.hint) from None
         weights = found[WEIGHT].to_numpy()
         signed = found.set_column(found.num_columns - 1, WEIGHT, pa.array(-weights))
         self._applied(table, signed, int(weights.sum()), "deleted")

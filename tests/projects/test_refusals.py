@@ -156,3 +156,6 @@ def test_a_project_takes_no_options_of_tables(tmp_path: Path) -> None:
         crown.database(shop.folder, on_missing="raise")
     with pytest.raises(crown.ProjectError, match=r"neither spark-pipeline.yml"):
         crown.database(tmp_path)
+    (tmp_path / "dbt_project.yml").touch()
+    with pytest.raises(crown.ProjectError, match=r"is a project of dbt, which needs Spark: write crown pipelines run"):
+        crown.database(tmp_path)
