@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from plans import program
+from tests.marks import turns
 from tests.programs.driver import Driver
 
 SCHEMA = {
@@ -53,6 +54,6 @@ def check(dialect: str, query: str, oracle: str, seed: int) -> None:
     """Streams batches into a query, and compares with DuckDB's answer to ``oracle``, or to the query itself."""
     random = Random(f"{seed} {query}")
     driver = Driver(oracle or query, program(query, SCHEMA, dialect=dialect), SCHEMA, exact=False)
-    for number in range(4):
+    for number in turns(3, 4):
         driver.step(changed(random, driver), again=number % 2 == 1)
     driver.remove_everything()

@@ -13,7 +13,7 @@ from crown.engine import buffers
 from crown.errors import MemoryBudgetError
 from crown.programs.kernels import pipeline as kernels
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds
+from tests.marks import seeds, turns
 from tests.programs import test_native_batches, test_native_chains, test_native_joined_groups, test_native_joins
 from tests.programs.stepwise import Changes, Stepwise, bag
 
@@ -83,7 +83,7 @@ def test_a_call_takes_a_batch_where_the_steps_do(seed: int, kind: str, monkeypat
     first = drawn(0, 40)
     for view in views:
         view.update(first)
-    for number in range(3):
+    for number in turns(2, 3):
         n, room, before = random.choice((1, 5, 30)), 8, views[0].to_table()
         batch = drawn(1_000 * (number + 1), n)
         while (found := [fits(view, batch, room) for view in views]) == [False, False]:

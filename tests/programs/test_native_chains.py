@@ -276,7 +276,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     if " x " in QUERIES[kind] or kind in NOT_SCANNED:  # texts of rows that are left out stay until the next sweep
         both.apart |= {"dictionary", "live_bytes"}
     read = {table.name: len(TABLES[table.name]["key"]) for table in both.view._engine.plan.tables}
-    for number in turns(9, 16):
+    for number in turns(7, 16):
         batch = {t: changes_of(both, t, random, on_missing == "ignore", keys) for t, keys in read.items()}
         if batch := {table: changes for table, changes in batch.items() if changes}:
             if number % 3 == 1:

@@ -122,7 +122,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     both = Stepwise(query, tables, on_missing=on_missing)
     if kind == "texts that are compared":  # no scan tests them: texts of rows that are left out stay
         both.apart |= {"dictionary", "live_bytes"}
-    for number in turns(12, 24):
+    for number in turns(8, 24):
         if batch := batch_of(both, tables, random, on_missing == "ignore"):
             wanted = {"consolidate": random.choice((None, None, True, False))}
             if number % 3 == 1:

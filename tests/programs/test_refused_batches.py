@@ -23,7 +23,7 @@ from crown.store import memory
 from plans import PlanError, program
 from plans.search.cells.shares import grids_of
 from tests.engine.stopping.stops import small_blocks
-from tests.marks import seeds
+from tests.marks import seeds, turns
 from tests.oracles import duck
 from tests.oracles.database import Row, to_arrow
 from tests.oracles.declared import Declared
@@ -135,9 +135,9 @@ def maintain(query: str, random: Random, told: str, kind: str, folder: Path, dia
         return tuple(value(random, name, column) for column in truth.database.columns(name))
 
     truth, counts = Declared(TABLES, made, whole=strict, upserts=told == "upserts"), Counter[str]()
-    for turn in range(6):
+    for turn in (*turns(3, 5), None):
         batch, absent = truth.database.everything(-1), {}
-        if turn < 5:
+        if turn is not None:
             batch = keyed_batch(random, truth.database, drawn, tables=4, gone=5, fresh=12)
             absent = absent_rows(random, truth.database, drawn, read)
         whole = together(absent, batch)

@@ -144,7 +144,7 @@ LOCAL = (
 @pytest.mark.parametrize("one", LOCAL, ids=lambda one: one.function)
 def test_a_local_function_costs_the_logarithm_of_its_partition_and_its_frame(one: WindowFunction) -> None:
     random = Random(1)
-    for n in (500, 4_000, 32_000):
+    for n in (500, 4_000, 16_000):
         (part,) = parts(1)
         stage = made(part, one)
         values = random.sample(range(10 * n), n + 200)
@@ -163,7 +163,7 @@ def test_what_is_picked_below_a_filter_costs_the_rows_up_to_the_next_one_that_ca
     columns = (Column("x", "int64"), Column("b", "bool"))
     feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
     picked = WindowFunction("w", "int64", function, ("x",), "b", Frame("rows", *frame), 1)
-    for n, between in ((500, 10), (4_000, 10), (32_000, 10), (32_000, 8_000)):
+    for n, between in ((500, 10), (4_000, 10), (16_000, 10), (16_000, 8_000)):
         random, (part,) = Random(n), parts(1)
         stage = Over(OverStage(feed, (), BY_X, (picked,)), columns, part)
         stage.apply([net_of([((2 * x, x % between == 0), 1) for x in range(n)], columns, part)])
@@ -178,7 +178,7 @@ def test_what_is_picked_below_a_filter_costs_the_rows_up_to_the_next_one_that_ca
 
 
 def test_a_running_sum_costs_what_is_behind_the_change() -> None:
-    for n in (500, 4_000, 32_000):
+    for n in (500, 4_000, 16_000):
         (part,) = parts(1)
         functions = (
             WindowFunction("a", "int64", "sum", ("x",), frame=Frame("range", None, 0)),
@@ -207,7 +207,7 @@ def test_a_percentile_of_all_rows_so_far_costs_what_is_behind_the_change(back: b
     )
     columns = (Column("x", "int64"), Column("y", "int64"), Column("b", "bool"), Column("s", "string"))
     feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
-    for n in (500, 4_000, 32_000):
+    for n in (500, 4_000, 16_000):
         random, (part,) = Random(n), parts(1)
         stage = Over(OverStage(feed, (), BY_X, functions), columns, part)
         rows = [(x, random.randrange(10**6), random.random() < 0.5, f"{random.randrange(10**9)}") for x in range(n)]

@@ -22,7 +22,7 @@ from plans.search.cells.shares import grids_of
 from plans.search.cells.whole import partitioning_of
 from plans.types import arrow_type
 from spark_jobs.dispatch.envelope import cell_program, envelope_of
-from tests.marks import seeds, slow
+from tests.marks import seeds, slow, turns
 from tests.oracles.database import Database, to_arrow
 from tests.plans.lowering.program_queries import QUERIES, TABLES
 from tests.plans.lowering.random_queries import Writer
@@ -115,10 +115,10 @@ def compare(query, *, absent=False, dialect="spark"):
     parts = [Cells(one, "ignore" if i == 0 else "trust") for i, one in enumerate(cut)]
     database = Database(TABLES)
     read = {table.name for table in made.tables}
-    for turn in range(8):
-        batch = batch_of(random, database) if turn < 7 else database.everything(-1)
+    for turn in (*turns(4, 7), None):
+        batch = batch_of(random, database) if turn is not None else database.everything(-1)
         database.apply(batch)
-        if absent and turn < 7:
+        if absent and turn is not None:
             batch = {
                 name: [(row, weight - (random.random() < 0.3)) for row, weight in rows] for name, rows in batch.items()
             }
@@ -194,14 +194,14 @@ def threads_deliver(query, folder, dialect):
     whole, many = ProgramEngine.create(made), engine_of(made, threads=CELLS)
     database = Database(TABLES)
     read = {table.name for table in made.tables}
-    for turn in range(8):
-        batch = batch_of(random, database) if turn < 7 else database.everything(-1)
+    for turn in (*turns(4, 7), None):
+        batch = batch_of(random, database) if turn is not None else database.everything(-1)
         database.apply(batch)
         changes = {n: to_arrow(database.schema, n, rows) for n, rows in batch.items() if n in read}
         expected, before = apply(whole, changes), result_of(many)
         assert apply(many, changes) == expected, f"batch {turn}"
         assert result_of(many) == result_of(whole)
-        if turn in (0, 4):
+        if turn in (0, 3):
             many.undo(changes)
             assert result_of(many) == before
             many.save(folder / "state")
