@@ -84,6 +84,7 @@ class Stepwise:
     def aborted(self, changes: Mapping[str, Changes], read: int) -> None:
         """Aborts a batch in both after some parts of its deltas are read, and compares all but the work."""
         batch = self.given(changes)
+        self.apart |= _WORK  # also where the first view refuses the batch, which the other does not get then
         for view in (self.view, self.other):
             delivery = view.apply_batches(batch)
             for _ in range(read):
@@ -92,7 +93,6 @@ class Stepwise:
                 delivery.abort()
             else:  # it has no more deltas, and stands
                 view._engine.undo({name: rows for name, rows in batch.items() if name not in view._unread})
-        self.apart |= _WORK
         self.compare()
 
     def refused(self, batch: Any, error: type[CrownError]) -> str:

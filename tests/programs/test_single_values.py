@@ -62,6 +62,7 @@ def test_a_batch_is_refused_exactly_where_duckdb_finds_two_rows(query: str, seed
     assert any(isinstance(stage, SingleStage) for stage in view.plan.stages)
     read = {table.name for table in view.plan.tables}
     current, told, refused = Database(TABLES), Counter[Row](), 0
+    added(told, view.apply({}))  # an aggregate without GROUP BY has its row from the first batch that is accepted
     for number in range(20):
         batch = {name: rows for name, rows in batch_of(random, current).items() if name in read}
         after = deepcopy(current)

@@ -10,7 +10,8 @@ The complement of a band, `c.y < p.x - 5 OR c.y > p.x + 5`, consists of two band
 these overlap, of one band with two open ends: each row makes two disjoint bands, or one.
 
 A band stage is used unless an equality contains a declared key, so that a row has one partner, or unless a join with
-equalities outputs every pair, because the equalities may leave few pairs.
+equalities outputs every pair, because the equalities may leave few pairs. Bands with two bounds can only be found one
+by one if a bound is one word.
 """
 
 from __future__ import annotations
