@@ -42,7 +42,7 @@ OTHERS = {"= ANY (": "IN (", "<> ALL (": "NOT IN (", "QUANTILE_CONT(": "PERCENTI
 
 REFUSED = (
     "Spark refuses the query",
-    "VALUES without a table never changes, so there is nothing to maintain",
+    "without a table never changes, so there is nothing to maintain",
     "is not a value of type",
     "a window function (OVER) here",
 )
