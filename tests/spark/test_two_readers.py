@@ -37,7 +37,7 @@ from tests.programs.test_programs import apply, result_of
 
 FORMS = (Path(__file__).parent / "forms.sql").read_text().splitlines()
 USERS = [text for dialect, text, _ in LINES if dialect == "spark"]
-OTHERS = {"= ANY (": "IN (", "<> ALL (": "NOT IN (", "QUANTILE_CONT(": "PERCENTILE("}
+OTHERS = {" = ANY (": " IN (", " <> ALL (": " NOT IN (", "QUANTILE_CONT(": "PERCENTILE("}
 """How Spark says what only DuckDB says so."""
 
 REFUSED = (
