@@ -119,6 +119,7 @@ def _values(own: UserFunction, arrays: Sequence[pa.Array]) -> pa.Array:
 
 
 _RULES = (
+    "BooleanSimplification",  # moves NOT to the subqueries: the rules below take NULL for FALSE under NOT
     "PullupCorrelatedPredicates",
     "RewriteCorrelatedScalarSubquery",
     "RewritePredicateSubquery",

@@ -91,6 +91,20 @@ def test_a_random_query_has_one_result_whoever_reads_it(spark, seed: int) -> Non
         pytest.skip(str(error).splitlines()[0])
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "NOT (NOT c IN (SELECT UPPER(box.s) FROM n))",
+        "NOT (c NOT IN (SELECT UPPER(q.c) FROM s AS q) AND b > 0)",
+        "NOT (b = 1 OR NOT (c NOT IN (SELECT box.s FROM n) OR NOT EXISTS (SELECT * FROM r WHERE r.a = s.b)))",
+    ],
+)
+def test_a_negated_condition_with_not_in_has_one_result(spark, condition: str) -> None:
+    text = f"SELECT b, c FROM s WHERE {condition}"
+    for seed in range(3):
+        compare(spark, text, Database(TABLES), _batches(f"{seed} {text}"))
+
+
 def _batches(seed: str) -> Callable[[Database, int], Batch]:
     rng = random.Random(seed)
     return lambda database, _: batch(rng, database)
