@@ -103,8 +103,8 @@ class Propagation:
         its values are meaningless. Raises MemoryBudgetError or ChangeError if the batch cannot continue; call
         ``roll_back`` then.
         """
+        progress = self._progress
         self._changes = changes
-        progress, self._progress = self._progress, None
         self._done = {-1: [0] * len(changes), 1: [0] * len(changes)}
         self.missing = {}
         self._halted = False
@@ -113,6 +113,7 @@ class Propagation:
             self._done, self.missing = progress.applied, progress.missing
             self._settled = progress.stopped_at is None
             self._running = self._run(progress)
+            self._progress = None  # last: until then, ``roll_back`` would take the batch for one that has not begun
             return self._running
         self._marks[layout.X_MODE] = mode
         self._marks[layout.X_FACTORED] = int(factorized)
@@ -134,6 +135,9 @@ class Propagation:
 
         Raises UnusableStateError if that part is unknown, MemoryBudgetError if there is no memory to undo it.
         """
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            raise UnusableStateError("it is unknown how much of the batch was applied")
         self._halted = True
         self.discard_output()
         if self._running is not None and getgeneratorstate(self._running) == GEN_SUSPENDED:

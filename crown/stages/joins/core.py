@@ -119,24 +119,23 @@ class Join(Stage):
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. In payload mode the rows carry their sums. O(changes * lambda + deltas)."""
         work = Core.events if self._delivers_events else Core.apply
-        changes = self._join_inputs.changes(nets)
         if len(self.cores) == 1:  # of several cells, each would be stopped separately
-            return self._gathered(self._apply_to_cells(partial(work, check=self._check), changes))
-        return self._gathered(self._apply_to_cells(work, changes))
+            return self._gathered(self._apply_to_cells(partial(work, check=self._check), nets))
+        return self._gathered(self._apply_to_cells(work, nets))
 
     @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
         def work(core: Core, part: Sequence[RelationChange]) -> list[Zset]:
             return core.undo(part, self._delivers_events)
 
-        return self._gathered(self._apply_to_cells(work, self._join_inputs.changes(nets), -1))
+        return self._gathered(self._apply_to_cells(work, nets, -1))
 
     def discard(self, nets: Sequence[Zset]) -> int:
         """Applies a batch, enumerates its deltas into reused buffers and drops them. Returns the number of delta rows.
 
         For measurements: the deltas are not netted, and counters are not updated.
         """
-        return sum(self._apply_to_cells(Core.discard, self._join_inputs.changes(nets)))
+        return sum(self._apply_to_cells(Core.discard, nets))
 
     def deltas(
         self,
@@ -152,9 +151,9 @@ class Join(Stage):
         If it raises or is closed early, the batch has been undone. Each of several cells delivers some deltas, then
         waits for the others.
         """
+        self.undone = False
         changes = self._join_inputs.changes(nets)
         parts: _Parts = [changes] * len(self.cores)
-        self.undone = False
         try:
             if len(self.cores) == 1:
                 yield from self.cores[0].delivered(
@@ -199,13 +198,14 @@ class Join(Stage):
     def _apply_to_cells(
         self,
         work: Callable[[Core, Sequence[RelationChange]], _T],
-        changes: Sequence[RelationChange],
+        nets: Sequence[Zset],
         sign: int = 1,
     ) -> list[_T]:
         """Applies a batch to all cells by ``work``, and commits it. Returns the result of each cell. If it raises, the
         batch has been undone. ``sign`` -1: the batch undoes the last one."""
-        parts: _Parts = [changes] * len(self.cores)
         self.undone = False
+        changes = self._join_inputs.changes(nets)
+        parts: _Parts = [changes] * len(self.cores)
         try:
             found = [work(self.cores[0], changes)] if len(self.cores) == 1 else self._run_in_cells(work, parts, _never)
         except BaseException as error:

@@ -23,6 +23,7 @@ import pytest
 import crown
 from crown.engine import buffers
 from crown.engine.delivery import is_open
+from crown.engine.propagation import Propagation
 from crown.errors import AmplifiedWarning, BadRowError, ChangeError, CrownError, MemoryBudgetError, MissingDeleteError
 from crown.kernels.memory import arena as A
 from crown.programs.result import ResultReader
@@ -282,6 +283,33 @@ def raised_when_done(run: Run, at: float) -> str:
         applied = True
     run.view.amplified_beyond = None
     return run.verify(applied=applied, may_be_lost=False)
+
+
+def exception_where_a_join_goes_on(run: Run, line: int) -> str | None:
+    """An exception at a line of the function with which a join goes on after a call; None if it has fewer lines."""
+    wanted, code, left = Propagation.blocks.__code__, [line], [False]
+
+    def strike(frame: FrameType, event: str, argument: object) -> Any:
+        if event == "line":
+            code[0] -= 1
+            if code[0] < 0:
+                left[0] = True
+                sys.settrace(None)
+                raise Injected
+        return strike
+
+    def call(frame: FrameType, event: str, argument: object) -> Any:
+        return strike if frame.f_code is wanted and frame.f_locals["self"]._progress is not None else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        run.view.apply(run.changes)
+    except (Injected, CrownError):
+        pass
+    finally:
+        sys.settrace(before)
+    return run.verify() if left[0] else None
 
 
 _lines: dict[str, int] = {}

@@ -13,7 +13,15 @@ from crown.stages.groups.group import Groups
 from crown.stages.kernels.groups import batch as group_batch
 from tests import campaign
 from tests.engine.stopping.calls import CALLS
-from tests.engine.stopping.stops import FAULTS_OF_CALLS, Fault, Injected, concerns, stopped
+from tests.engine.stopping.stops import (
+    FAULTS_OF_CALLS,
+    Fault,
+    Injected,
+    concerns,
+    exception_where_a_join_goes_on,
+    small_blocks,
+    stopped,
+)
 from tests.engine.stopping.subjects import Run, Subject
 
 GRID = [(subject, fault) for subject in CALLS for fault in FAULTS_OF_CALLS if concerns(fault, subject)]
@@ -42,6 +50,15 @@ def test_a_stopped_call_leaves_the_view_as_it_was_or_goes_on(subject: Subject, f
 def test_ten_thousand_stops(subject: Subject, fault: Fault, tmp_path: Path) -> None:
     times = campaign.rounds(TIMES)
     assert sum(stopped(subject, fault, times, tmp_path, campaign.first_seed()).values()) == times
+
+
+def test_a_join_that_goes_on_after_a_call_does_not_forget_what_was_applied(tmp_path: Path) -> None:
+    subject = next(subject for subject in CALLS if subject.name == "Q12")
+    states = list[str]()
+    with small_blocks():
+        while (state := exception_where_a_join_goes_on(Run(subject, 0, tmp_path), len(states))) is not None:
+            states.append(state)
+    assert len(states) > 8, "the call stops in the join"
 
 
 @pytest.mark.parametrize("asked", [group_batch.NEEDS_ROOM, group_batch.DONE])
