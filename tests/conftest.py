@@ -29,7 +29,7 @@ settings.register_profile("short", max_examples=25, derandomize=True, deadline=N
 settings.load_profile("short")
 _LONG = {"spark", "bench"}
 _CACHED = layout.CACHED
-_SET_BY_OTHERS = ("PYTEST_", "PYSPARK_", "SPARK_")
+_SET_BY_OTHERS = ("PYTEST_", "PYSPARK_", "SPARK_", "_RJEM_")
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis looks the profile up
@@ -175,7 +175,7 @@ def same_surroundings() -> Iterator[None]:
 
 
 def _surroundings() -> set[tuple[str, str]]:
-    """Returns the environment and the working directory, without what pytest sets, and Spark when it starts."""
+    """Returns the environment and the working directory, without what pytest, Spark and Polars set when they start."""
     kept = {(name, value) for name, value in os.environ.items() if not name.startswith(_SET_BY_OTHERS)}
     return kept | {("the working directory", os.getcwd())}
 
