@@ -95,6 +95,11 @@ class Propagation:
         """Makes the next batch continue where another kernel stopped."""
         self._progress = progress
 
+    @property
+    def resumes(self) -> bool:
+        """Returns True if the next batch continues where another kernel stopped."""
+        return self._progress is not None
+
     def blocks(self, changes: Sequence[RelationChange], mode: int, factorized: bool = False) -> Blocks:
         """Applies a batch: deletions of all relations, then insertions of all relations.
 

@@ -28,9 +28,9 @@ D_WEIGHT, D_COLUMNS, D_PARTITION, D_FORM, D_CELLS, D_CELL, D_COLUMN0 = range(7)
 position and the form of the column by which the rows are partitioned, the number of the cells, and that of this one;
 else the first is -1. Then the columns."""
 COLUMN, TEST = 3, 6  # words of a column, and of a test, in the plan of a scan
-EXPORTED = 10  # words of an ArrowArray
+EXPORTED, RELEASE = 10, 8  # words of an ArrowArray; the word with its callback, 0 once it was released
 SCANNED, REFUSED = 0, 1  # results of ``scan``
-_LENGTH, _OFFSET, _BUFFERS, _CHILDREN, _RELEASE = 0, 16, 40, 48, 64  # bytes of fields of an ArrowArray
+_LENGTH, _OFFSET, _BUFFERS, _CHILDREN = 0, 16, 40, 48  # bytes of fields of an ArrowArray
 _NAN = 0x7FF8 << 48
 _INFINITY = 0x7FF0 << 48
 _BLOCK = 64  # rows, one per bit of a word
@@ -342,7 +342,7 @@ def _weights(batch, place, rows, k, n, most, out):
 @device
 def given_rows(batch):
     """Returns the number of rows of an exported record batch; 0 if none was exported, or if it was released."""
-    return load64(batch + _LENGTH) if load64(batch + _RELEASE) != 0 else ZERO
+    return load64(batch + _LENGTH) if load64(batch + 8 * RELEASE) != 0 else ZERO
 
 
 @kernel("int, const words, const bytes, int, words, words, words, words")
@@ -357,7 +357,7 @@ def scan(batch, plan, octets, most, out, weights, rows, found):
 @device
 def release(batch):
     """Gives an exported record batch back to Arrow."""
-    call(load64(batch + _RELEASE), batch)
+    call(load64(batch + 8 * RELEASE), batch)
 
 
 @device

@@ -84,10 +84,10 @@ class NativeRuntime(ProgramRuntime):
     ) -> Generator[Any, None, None]:
         """Makes the native call before it yields None. Takes steps from where the call has stopped."""
         status, unscanned = kernels.NOT_SCANNED, prepared.unscanned
-        pipeline.open(unscanned)
-        self._open_batch()
-        self._in_step = True
         try:
+            pipeline.open(unscanned)
+            self._open_batch()
+            self._in_step = True
             status = pipeline.run(options, unscanned)
             if status == kernels.NOT_SCANNED:
                 self._in_step = False
@@ -116,6 +116,7 @@ class NativeRuntime(ProgramRuntime):
                 prepared = pipeline.hand_over(prepared, status)
                 self._in_step = True  # until the steps have the nets that undo it
         except BaseException as error:
+            pipeline.withdraw(unscanned)
             rolled_back, nets = prepared, dict[str | int, Zset]()
             if status in (*kernels.ALL_DONE, kernels.STAGES_FOLLOW):
                 rolled_back = replace(rolled_back, nets=pipeline.nets())

@@ -44,7 +44,7 @@ import pyarrow as pa
 from crown.expressions.kernels.decimals import SCRATCH
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import Unscanned
-from crown.ingest.kernels.scan import EXPORTED
+from crown.ingest.kernels.scan import EXPORTED, RELEASE
 from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels import sources as source_kernels
@@ -172,8 +172,8 @@ class Pipeline:
             number = self._numbers[batch.name]
             rows[number] = batch.batch.num_rows
             if batch.scan is not self.sources[number].scan:
+                self._plan = _NO_WORDS  # first: an interrupt may raise before any line
                 self.sources[number].scan = batch.scan
-                self._plan = _NO_WORDS
         if not len(self._plan):
             self._write_plan()
         netted_rows, words = 0, self._fixed_words + self._scratch_words
@@ -184,14 +184,21 @@ class Pipeline:
             words += words_per_row[number] * n
         netted_rows = max(netted_rows, *rows)
         if len(self._memory) < words:
-            self._memory = np.empty(words, np.int64)
-            self._memory_bytes = self._memory.view(np.uint8)
+            memory = np.empty(words, np.int64)
+            self._memory, self._memory_bytes = memory, memory.view(np.uint8)
         slots = 8 * netted_rows + 8
         if len(self._slots) < slots:
             self._slots = np.empty(slots, np.int32)
         self._message = _message(self._small_message_words)
         for batch in batches:
             batch.batch._export_to_c(self._address + 8 * EXPORTED * self._numbers[batch.name])
+
+    def withdraw(self, batches: Sequence[Unscanned]) -> None:
+        """Takes back the exported record batches that no call has read. The next call would read them."""
+        for batch in batches:
+            at = EXPORTED * self._numbers[batch.name]
+            if self._exported[at + RELEASE]:
+                pa.RecordBatch._import_from_c(self._address + 8 * at, batch.batch.schema)
 
     def run(self, options: DeltaOptions, batches: Sequence[Unscanned]) -> int:
         """Applies the batch. Returns ``DONE``, or why the call stopped. Raises UnusableStateError if an arena is full.
@@ -275,10 +282,10 @@ class Pipeline:
         if self._has_texts:
             words += source_kernels.TEXT_END_WORDS + source_kernels.TEXT_WORDS
         self._scratch_words = head[kernels.P_BLOCKS] = words
-        self._plan, self._texts = plan.build()
         self._lookups = {head[kernels.P_TEXT_CODES] + number: expr for number, expr in plan.lookups.items()}
         small = len(template) + _SMALL_MESSAGE_ROWS * row + 2 * (len(columns) // 3)
         self._small_message_words = small if len(template) else 0
+        self._plan, self._texts = plan.build()  # last: an interrupt may raise before any line
 
     # Results of a call
     # ------------------------------------------------------------------------------------------------------------------

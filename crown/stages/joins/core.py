@@ -109,6 +109,11 @@ class Join(Stage):
         return self._delivers_events or self.stage.plan.consolidated
 
     @property
+    def resumes(self) -> bool:
+        """Returns True if a native call has applied a part of a batch with which the join has not continued yet."""
+        return any(core.propagation.resumes for core in self.cores)
+
+    @property
     def stored(self) -> list[StoredInput]:
         """Returns the stored relations of the inputs."""
         return self._join_inputs.stored

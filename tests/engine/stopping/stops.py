@@ -204,16 +204,33 @@ def exception_anywhere(run: Run, at: float) -> str:
     Python itself prints what is raised in a finalizer, and goes on: not there.
     """
 
-    def strike() -> None:
-        if not any(frame.f_code.co_name == "__del__" for frame, _ in traceback.walk_stack(None)):
-            raise Injected
-
     try:
-        with _at_line(run, at, strike):
+        with _at_line(run, at, _strike):
             run.view.apply(run.changes)
     except (Injected, CrownError):
         pass
     return run.verify()
+
+
+def _strike() -> None:
+    if not any(frame.f_code.co_name == "__del__" for frame, _ in traceback.walk_stack(None)):
+        raise Injected
+
+
+def exception_at_line(run: Run, line: int) -> str | None:
+    """An exception at the line of the product that a batch goes through with that number; None if it has fewer."""
+    struck = list[bool]()
+
+    def strike() -> None:
+        struck.append(True)
+        _strike()
+
+    try:
+        with _at_line(run, line, strike):
+            run.view.apply(run.changes)
+    except (Injected, CrownError):
+        pass
+    return run.verify() if struck else None
 
 
 def growth(run: Run, at: float) -> str:
@@ -317,12 +334,14 @@ _lines: dict[str, int] = {}
 
 @contextmanager
 def _at_line(run: Run, at: float, strike: Callable[[], None]) -> Iterator[None]:
-    """``strike`` once, at that place among the lines of the product that applying such a batch goes through.
+    """``strike`` once, at that place among the lines of the product that applying such a batch goes through: a line's
+    number, or a fraction of them.
 
     How many there are, the first such batch of a subject tells, which nothing stops.
     """
     total = _lines.get(run.subject.name)
     wanted, seen, struck = sys.maxsize if total is None else int(at * total), [0], list[bool]()
+    wanted = at if isinstance(at, int) else wanted
 
     def line(frame: FrameType, event: str, argument: object) -> Any:
         if event == "line":

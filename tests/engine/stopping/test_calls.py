@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from crown.errors import UnusableStateError
+from crown.programs.pipelines.native import NativeRuntime
 from crown.stages.groups.batch import Batch
 from crown.stages.groups.group import Groups
 from crown.stages.kernels.groups import batch as group_batch
@@ -18,6 +19,7 @@ from tests.engine.stopping.stops import (
     Fault,
     Injected,
     concerns,
+    exception_at_line,
     exception_where_a_join_goes_on,
     small_blocks,
     stopped,
@@ -59,6 +61,32 @@ def test_a_join_that_goes_on_after_a_call_does_not_forget_what_was_applied(tmp_p
         while (state := exception_where_a_join_goes_on(Run(subject, 0, tmp_path), len(states))) is not None:
             states.append(state)
     assert len(states) > 8, "the call stops in the join"
+
+
+def test_rows_that_no_call_has_read_are_not_part_of_the_next_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(next(subject for subject in CALLS if subject.name == "Q12"), 1, tmp_path)
+
+    def strike(self: NativeRuntime) -> None:
+        raise Injected
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NativeRuntime, "_open_batch", strike)
+        with pytest.raises(Injected):
+            run.view.apply(run.changes)
+    assert run.verify() == "before"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cells", [32, 1 << 13])
+@pytest.mark.parametrize("subject", CALLS, ids=[subject.name for subject in CALLS])
+def test_an_exception_at_any_line(subject: Subject, cells: int, tmp_path: Path) -> None:
+    first, line = campaign.first_seed(), 0
+    with small_blocks(cells):
+        while exception_at_line(Run(subject, first, tmp_path), line) is not None:
+            line += 1
+    assert line > 100, "each line of a batch was one place"
 
 
 @pytest.mark.parametrize("asked", [group_batch.NEEDS_ROOM, group_batch.DONE])
