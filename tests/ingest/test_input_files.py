@@ -113,7 +113,7 @@ def test_a_file_whose_types_are_inferred_keeps_its_values(
 def test_a_number_in_another_base_is_a_bad_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.csv").write_text("id\n31\n0x1F\n")
     assert main(["run", "SELECT id FROM t", "--schema", "t(id int64)", "--input", f"t={tmp_path / 't.csv'}"]) == 2
-    assert "relation 't', row 1: column 'id': '0x1F' does not fit int64" in capsys.readouterr().err
+    assert "column 'id': '0x1F' does not fit int64; fix the row" in capsys.readouterr().err
     view = crown.view("SELECT id FROM t", {"t": {"id": "int64"}})
     with pytest.raises(crown.ChangeError, match="'0x1F' does not fit int64"):
         view.apply({"t": {"id": ["0x1F"]}})
