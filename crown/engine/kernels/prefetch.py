@@ -72,25 +72,15 @@ PARENTS = 4  # number of parents prefetched for a group whose key is inserted or
 
 
 @device
-def _is_cached(ctx):
-    """Returns True if the state probably is in the caches of the processor."""
-    return ctx.arena[H_LIVE] <= ctx.plan[P_CACHED]
+def _first(scratch):
+    """Returns the first tuple whose change has not begun."""
+    return scratch[X_I] + (scratch[X_PHASE] != IDLE)
 
 
 @device
-def _begin(ctx, n, distance):
-    """Returns (first tuple of a batch of ``n`` whose change has not begun, tuple for which the stages begin).
-
-    They begin up to ``distance`` tuples before the first, so that the first tuples do not wait for memory one after the
-    other.
-    """
-    scratch = ctx.scratch
-    first = scratch[X_I] + (scratch[X_PHASE] != IDLE)
-    scratch[X_READY] = first
-    start = first
-    if first + 1 < n and not _is_cached(ctx):
-        start -= distance
-    return first, start
+def _is_cached(ctx):
+    """Returns True if the state probably is in the caches of the processor."""
+    return ctx.arena[H_LIVE] <= ctx.plan[P_CACHED]
 
 
 @device
@@ -202,10 +192,15 @@ def _fetch_last_parents(ctx, d, g, target):
 
 @device
 def begin_insert(ctx, rec, rows, n):
-    """Begins the stages. Returns the first tuple of a batch of ``n`` whose change has not begun."""
-    first, start = _begin(ctx, n, FAR)
-    for i in range(start, first):
-        ahead_insert(ctx, rec, rows, first, n, i)
+    """Runs the stages for the first tuples, so that these do not wait for memory one after the other.
+
+    Returns the first tuple of a batch of ``n`` whose change has not begun.
+    """
+    first = _first(ctx.scratch)
+    ctx.scratch[X_READY] = first
+    if first + 1 < n and not _is_cached(ctx):
+        for i in range(first - FAR, first):
+            ahead_insert(ctx, rec, rows, first, n, i)
     return first
 
 
@@ -307,9 +302,11 @@ def _ahead_moves(ctx, rec, record):
 @device
 def begin_delete(ctx, rec, rows, n):
     """Does what ``begin_insert`` does, for deletions."""
-    first, start = _begin(ctx, n, FAR)
-    for i in range(start, first):
-        ahead_delete(ctx, rec, rows, first, n, i)
+    first = _first(ctx.scratch)
+    ctx.scratch[X_READY] = first
+    if first + 1 < n and not _is_cached(ctx):
+        for i in range(first - FAR, first):
+            ahead_delete(ctx, rec, rows, first, n, i)
     return first
 
 
@@ -378,9 +375,10 @@ def ahead_delete(ctx, rec, rows, first, n, i):
 @device
 def begin_by_key(ctx, at, k, rows, n, width):
     """Does what ``begin_insert`` does, for ``ahead_by_key``."""
-    first, start = _begin(ctx, n, 2 * MIDDLE)
-    for i in range(start, first):
-        ahead_by_key(ctx, at, k, rows, first, n, i, width)
+    first = _first(ctx.scratch)
+    if first + 1 < n and not _is_cached(ctx):
+        for i in range(first - 2 * MIDDLE, first):
+            ahead_by_key(ctx, at, k, rows, first, n, i, width)
     return first
 
 
