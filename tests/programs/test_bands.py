@@ -62,7 +62,7 @@ WIDE = ("decimal(25,2)", "string")  # whose value is more than one word
 def is_in_order(asked: str, type_: str, key: tuple[str, ...]) -> bool:
     """Whether a band stage maintains a group: not where every pair may have to be looked at.
 
-    That is so for a MAX, and for bands of wide values with two bounds that are told apart.
+    A MAX needs that, and so do bands of wide values with two bounds that the result distinguishes.
     """
     where, _, by = asked.partition(" WHERE ")[2].partition(" GROUP BY ")
     listed = "l.x" in by or (by == "l.id" and bool(key))

@@ -55,7 +55,7 @@ def content(session: SparkSession) -> Content:
 
 
 def difference(before: Content, after: Content) -> list[str]:
-    """Returns a line for every name that is in one of two contents only."""
+    """Returns a line for each name that only one of two contents has."""
     lines = []
     for kind in before:
         lines += [f"{kind}: {name} is new" for name in sorted(after[kind] - before[kind])]

@@ -114,7 +114,7 @@ def _compared(data, form, first, other, other_form, other_first, size, kind):
 
 @device
 def _equal_texts(child, first, size, octets, start, length):
-    """Returns a word whose bit ``j`` is 1 if row ``j`` is the text of ``length`` octets at ``octets[start]``.
+    """Returns a word whose bit ``j`` is 1 if row ``j`` equals the text at ``octets[start]``, of ``length`` octets.
 
     Length and first octet are compared without branches, since the processor cannot predict them.
     """

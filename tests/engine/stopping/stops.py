@@ -204,29 +204,20 @@ def exception_anywhere(run: Run, at: float) -> str:
     Python itself prints what is raised in a finalizer, and goes on: not there.
     """
 
-    try:
-        with _at_line(run, at, _strike):
-            run.view.apply(run.changes)
-    except (Injected, CrownError):
-        pass
-    return run.verify()
+    return exception_at_line(run, at) or run.verify()
 
 
-def _strike() -> None:
-    if not any(frame.f_code.co_name == "__del__" for frame, _ in traceback.walk_stack(None)):
-        raise Injected
-
-
-def exception_at_line(run: Run, line: int) -> str | None:
-    """An exception at the line of the product that a batch goes through with that number; None if it has fewer."""
+def exception_at_line(run: Run, at: float) -> str | None:
+    """An exception at a place of ``_at_line``; None if the batch does not reach it."""
     struck = list[bool]()
 
     def strike() -> None:
         struck.append(True)
-        _strike()
+        if not any(frame.f_code.co_name == "__del__" for frame, _ in traceback.walk_stack(None)):
+            raise Injected
 
     try:
-        with _at_line(run, line, strike):
+        with _at_line(run, at, strike):
             run.view.apply(run.changes)
     except (Injected, CrownError):
         pass
@@ -304,13 +295,13 @@ def raised_when_done(run: Run, at: float) -> str:
 
 def exception_where_a_join_goes_on(run: Run, line: int) -> str | None:
     """An exception at a line of the function with which a join goes on after a call; None if it has fewer lines."""
-    wanted, code, left = Propagation.blocks.__code__, [line], [False]
+    wanted, remaining, struck = Propagation.blocks.__code__, [line], list[bool]()
 
     def strike(frame: FrameType, event: str, argument: object) -> Any:
         if event == "line":
-            code[0] -= 1
-            if code[0] < 0:
-                left[0] = True
+            remaining[0] -= 1
+            if remaining[0] < 0:
+                struck.append(True)
                 sys.settrace(None)
                 raise Injected
         return strike
@@ -326,7 +317,7 @@ def exception_where_a_join_goes_on(run: Run, line: int) -> str | None:
         pass
     finally:
         sys.settrace(before)
-    return run.verify() if left[0] else None
+    return run.verify() if struck else None
 
 
 _lines: dict[str, int] = {}
@@ -340,8 +331,8 @@ def _at_line(run: Run, at: float, strike: Callable[[], None]) -> Iterator[None]:
     How many there are, the first such batch of a subject tells, which nothing stops.
     """
     total = _lines.get(run.subject.name)
-    wanted, seen, struck = sys.maxsize if total is None else int(at * total), [0], list[bool]()
-    wanted = at if isinstance(at, int) else wanted
+    wanted = at if isinstance(at, int) else sys.maxsize if total is None else int(at * total)
+    seen, struck = [0], list[bool]()
 
     def line(frame: FrameType, event: str, argument: object) -> Any:
         if event == "line":

@@ -84,8 +84,8 @@ def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
 
 
 def _compared(right: Any, compare: Callable[[Expr], Expr], resolve: Resolve, text: str) -> Expr:
-    """Returns a comparison with a value, or with ANY or ALL elements of an array. A value after ANY or ALL that is not
-    an array is a list of one value."""
+    """Returns a comparison with a value, or with the elements of an array after ANY or ALL. A single value after ANY or
+    ALL is compared like a value."""
     every = right.key == "all"
     other = scalar(right.this if every or right.key == "any" else right, resolve, text)
     if right.key not in ("any", "all") or inner(other.type) is None:
