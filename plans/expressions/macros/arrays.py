@@ -81,11 +81,8 @@ def _united(left: Expr, right: Expr) -> Expr:
 
 
 TABLE = (
-    macro(
-        "sequence", "any any [any]", _sequence,
-        null="more than 100,000 elements; a step of 0 or away from the end",
-        note="Whole numbers, dates or timestamps, including both ends. The step is a whole number or an INTERVAL.",
-    ),
+    macro("sequence", "any any [any]", _sequence, null="more than 100,000 elements; a step of 0 or away from the end",
+          note="Whole numbers, dates or timestamps, including both ends. The step is a whole number or an INTERVAL."),
     macro("generate_series", "any [any] [any]", _series,
           note="DuckDB's function: no elements if the end is before the start."),
     macro("range", "any [any] [any]", _range, note="Whole numbers of 64 bits, or timestamps, without the end."),

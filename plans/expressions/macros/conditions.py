@@ -46,12 +46,7 @@ def _named(type_: str) -> str:
 
 
 TABLE = (
-    macro(
-        "typeof",
-        "any",
-        lambda value: lit(_named(value.type)),
-        note="The types have Spark's names.",
-    ),
+    macro("typeof", "any", lambda value: lit(_named(value.type)), note="The types have Spark's names."),
     macro("nullif", "any any", _nullif, note="The first value, or NULL if it equals the second."),
     macro("nvl", "any any", lambda value, other: call("coalesce", value, other), also=("ifnull",)),
     macro("nvl2", "any any any", _nvl2, note="The second value if the first is not NULL, otherwise the third."),
@@ -60,4 +55,4 @@ TABLE = (
     macro("isnull", "any", lambda value: call("isnull", value)),
     macro("isnotnull", "any", lambda value: call("not", call("isnull", value))),
     *(macro(name, "any", partial(cast, type_=type_), note="Like CAST.") for name, type_ in _CASTS.items()),
-)
+)  # fmt: skip

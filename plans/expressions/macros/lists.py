@@ -217,15 +217,10 @@ TABLE = (
     _one("avg"),
     *(_one(name) for name in _AGGREGATES if name not in ("sum", "avg", "string_agg")),
     _one("string_agg"),
-    macro(
-        "list_aggregate", "any =string [=string]", _aggregate, also=("list_aggr", "array_aggregate", "array_aggr"),
-        note="By name: `LIST_AGGREGATE(a, 'sum')`.",
-    ),
-    macro(
-        "list_concat", "any ...", _chained, also=("list_cat", "array_cat"), note="A NULL array has no elements.",
-    ),
-    macro(
-        "list_slice", "any integer integer", sliced, also=("array_slice",),
-        note="Both ends are included; negative positions count from the end. Also `a[2:3]` in DuckDB and PostgreSQL.",
-    ),
+    macro("list_aggregate", "any =string [=string]", _aggregate, also=("list_aggr", "array_aggregate", "array_aggr"),
+          note="By name: `LIST_AGGREGATE(a, 'sum')`."),
+    macro("list_concat", "any ...", _chained, also=("list_cat", "array_cat"), note="A NULL array has no elements."),
+    macro("list_slice", "any integer integer", sliced, also=("array_slice",),
+          note="Both ends are included; negative positions count from the end. Also `a[2:3]` in DuckDB and "
+               "PostgreSQL."),
 )  # fmt: skip

@@ -45,15 +45,10 @@ TABLE = (
         )
     ),
     macro("negative", "number", lambda value: call("neg", value), note="Like unary `-`."),
-    macro(
-        "pmod", "number number", positive_remainder, note="The remainder of a division, with the sign of the divisor."
-    ),
-    macro(
-        "nanvl",
-        "number number",
-        lambda value, other: call("case", call("isnan", value), other, value),
-        note="The second number if the first is NaN.",
-    ),
+    macro("pmod", "number number", positive_remainder,
+          note="The remainder of a division, with the sign of the divisor."),
+    macro("nanvl", "number number", lambda value, other: call("case", call("isnan", value), other, value),
+          note="The second number if the first is NaN."),
     macro("zeroifnull", "number", lambda value: call("coalesce", value, lit(0))),
     macro("nullifzero", "number", lambda value: call("case", call("eq", value, lit(0)), NULL, value)),
     macro("positive", "number", lambda value: value),
@@ -61,4 +56,4 @@ TABLE = (
     macro("bitmap_bit_position", "int64", _bit),
     macro("pi", "", lambda: lit(math.pi)),
     macro("e", "", lambda: lit(math.e)),
-)
+)  # fmt: skip

@@ -114,10 +114,8 @@ TABLE = (
     *(macro(name, "any key", _extracted) for name in ("list_extract", "list_element", "array_extract")),
     macro("map_extract", "any key", _entries_at, note="DuckDB's ELEMENT_AT of a map: an array of the value."),
     macro("map_extract_value", "any key", partial(call, "element_at")),
-    macro(
-        "list_position", "any element", _position, also=("list_indexof", "array_indexof"),
-        note="NULL if the element is not found, or is NULL.",
-    ),
+    macro("list_position", "any element", _position, also=("list_indexof", "array_indexof"),
+          note="NULL if the element is not found, or is NULL."),
     macro("list_contains", "any element", _contains, note="NULL elements are ignored."),
     macro("list_has_any", "any any", _has_any, also=("array_has_any",), note="NULL elements are ignored."),
     macro("list_has_all", "any any", _has_all, also=("array_has_all",),

@@ -110,26 +110,17 @@ def _masked(text: Expr, *signs: Expr) -> Expr:
 
 
 TABLE = (
-    macro(
-        "mask",
-        "string [=string] [=string] [=string] [=string]",
-        _masked,
-        note="Replaces upper-case letters by `X`, lower-case letters by `x` and digits by `n`, or by the given "
-        "characters.",
-    ),
+    macro("mask", "string [=string] [=string] [=string] [=string]", _masked,
+          note="Replaces upper-case letters by `X`, lower-case letters by `x` and digits by `n`, or by the given "
+               "characters."),
     macro("schema_of_json", "=string", _schema, note="The argument is a literal."),
     macro("regexp_substr", "string =string [=int32]", _substring, note="NULL if nothing matches."),
-    macro(
-        "format_string",
-        "any [any] ...",
-        formatted,
-        also=("printf",),
-        note="The pattern is Java's, with `%s`, `%d`, `%f`, `%x`, `%o`, and their widths and flags.",
-    ),
+    macro("format_string", "any [any] ...", formatted, also=("printf",),
+          note="The pattern is Java's, with `%s`, `%d`, `%f`, `%x`, `%o`, and their widths and flags."),
     macro("to_binary", "string [=string]", _to_binary, also=("try_to_binary",)),
     macro("try_parse_url", "string string [string]", lambda *given: call("parse_url", *given)),
     macro("try_url_decode", "string", lambda text: call("url_decode", text)),
     macro("instr", "string string", lambda text, wanted: call("locate", wanted, text), also=("strpos",)),
     macro("space", "=int32", lambda count: call("repeat", lit(" "), count)),
     *map(_signs_first, ("trim", "ltrim", "rtrim")),
-)
+)  # fmt: skip

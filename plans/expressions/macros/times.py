@@ -210,85 +210,37 @@ def _bucket(width: Expr, moment: Expr, origin: Expr | None = None) -> Expr:
 
 TABLE = (
     macro("timezone", "string calendar", _zoned, note="PostgreSQL's `at AT TIME ZONE zone`, in its dialects."),
-    macro(
-        "convert_timezone",
-        "string any",
-        _in_zone,
-        note="From one zone, by default UTC, to another one; the result is a TIMESTAMP_NTZ.",
-    ),
+    macro("convert_timezone", "string any", _in_zone,
+          note="From one zone, by default UTC, to another one; the result is a TIMESTAMP_NTZ."),
     macro("convert_timezone", "string string any", _in_zone),
     macro("try_make_timestamp", _TIME, lambda *given: call("make_timestamp", *given), also=("try_make_timestamp_ltz",)),
     macro("try_make_timestamp_ntz", _TIME, lambda *given: call("make_timestamp_ntz", *given)),
-    macro(
-        "timestampadd",
-        "unit int64 moment",
-        _added,
-        also=("dateadd", "date_add"),
-        null="a timestamp outside the calendar",
-        note="That many units later, as a TIMESTAMP. If the month is too short, the result is its last day.",
-    ),
-    macro(
-        "datetime_add",
-        "moment int64 unit",
-        _kept,
-        null="a timestamp outside the calendar",
-        note="Like TIMESTAMPADD, but a DATE stays a DATE if the unit is days or more, and becomes a TIMESTAMP_NTZ "
-        "otherwise.",
-    ),
-    macro(
-        "datetime_trunc",
-        "moment unit",
-        _beginning,
-        note="Like DATE_TRUNC, but the result is a TIMESTAMP_NTZ, except for a TIMESTAMP.",
-    ),
-    macro(
-        "time_bucket",
-        "any calendar",
-        _bucket,
-        also=("date_bin",),
-        note="The start of the bucket that contains the timestamp. The width is constant. Buckets are counted from "
-        "Monday, 3 January 2000 (buckets of months from 1 January), or from the third argument: a timestamp, or "
-        "an INTERVAL after that day.",
-    ),
+    macro("timestampadd", "unit int64 moment", _added, also=("dateadd", "date_add"),
+          null="a timestamp outside the calendar",
+          note="That many units later, as a TIMESTAMP. If the month is too short, the result is its last day."),
+    macro("datetime_add", "moment int64 unit", _kept, null="a timestamp outside the calendar",
+          note="Like TIMESTAMPADD, but a DATE stays a DATE if the unit is days or more, and becomes a TIMESTAMP_NTZ "
+               "otherwise."),
+    macro("datetime_trunc", "moment unit", _beginning,
+          note="Like DATE_TRUNC, but the result is a TIMESTAMP_NTZ, except for a TIMESTAMP."),
+    macro("time_bucket", "any calendar", _bucket, also=("date_bin",),
+          note="The start of the bucket that contains the timestamp. The width is constant. Buckets are counted from "
+               "Monday, 3 January 2000 (buckets of months from 1 January), or from the third argument: a timestamp, or "
+               "an INTERVAL after that day."),
     macro("time_bucket", "any calendar any", _bucket, also=("date_bin",)),
-    macro(
-        "date_part",
-        "unit calendar",
-        lambda unit, value: part_of(_word(unit), value),
-        also=("datepart",),
-        note="Also `EXTRACT(unit FROM x)`. `SECOND` has the fraction; `EPOCH` is a DOUBLE of seconds since 1970.",
-    ),
-    macro(
-        "to_date",
-        "any =string",
-        lambda value, pattern: cast(_moment(value, pattern), "date"),
-        null=_OTHER,
-        also=("try_to_date",),
-    ),
+    macro("date_part", "unit calendar", lambda unit, value: part_of(_word(unit), value), also=("datepart",),
+          note="Also `EXTRACT(unit FROM x)`. `SECOND` has the fraction; `EPOCH` is a DOUBLE of seconds since 1970."),
+    macro("to_date", "any =string", lambda value, pattern: cast(_moment(value, pattern), "date"), null=_OTHER,
+          also=("try_to_date",)),
     macro("to_timestamp", "any =string", _moment, also=("try_to_timestamp",), null=_OTHER),
-    macro(
-        "unix_timestamp",
-        "any [=string]",
-        _seconds,
-        also=("to_unix_timestamp",),
-        note="Seconds since 1970; a text has the form `yyyy-MM-dd HH:mm:ss`.",
-    ),
-    macro(
-        "to_char",
-        "moment =string",
-        lambda value, pattern: call("date_format", value, pattern),
-        also=("to_varchar",),
-        note="Like DATE_FORMAT. In the dialects of PostgreSQL, Redshift, Oracle and Snowflake, the pattern is that "
-        "of the dialect, also in TO_DATE and TO_TIMESTAMP.",
-    ),
+    macro("unix_timestamp", "any [=string]", _seconds, also=("to_unix_timestamp",),
+          note="Seconds since 1970; a text has the form `yyyy-MM-dd HH:mm:ss`."),
+    macro("to_char", "moment =string", lambda value, pattern: call("date_format", value, pattern), also=("to_varchar",),
+          note="Like DATE_FORMAT. In the dialects of PostgreSQL, Redshift, Oracle and Snowflake, the pattern is that "
+               "of the dialect, also in TO_DATE and TO_TIMESTAMP."),
     macro("to_timestamp_ntz", "any", lambda value: cast(value, "timestamp_ntz"), note="Like CAST."),
     macro("to_timestamp_ltz", "any", lambda value: cast(value, "timestamp"), note="Like CAST."),
-    macro(
-        "make_dt_interval",
-        "int32 [int32] [int32] [decimal(18,6)]",
-        _duration,
-        null=_LARGE,
-        note="Days, hours, minutes, seconds.",
-    ),
+    macro("make_dt_interval", "int32 [int32] [int32] [decimal(18,6)]", _duration, null=_LARGE,
+          note="Days, hours, minutes, seconds."),
     macro("make_ym_interval", "int32 [int32]", _of_months, null=_LARGE, note="Years and months."),
-)
+)  # fmt: skip

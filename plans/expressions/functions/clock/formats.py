@@ -223,16 +223,10 @@ def _name(part: str, names: Sequence[str]) -> Callable[..., Any]:
 
 
 TABLE = (
-    function(
-        "date_format",
-        "timestamp =string",
-        checked(1, "string"),
-        formatted,
-        note="The pattern is Java's, such as `'yyyy-MM-dd'`.",
-    ),
-    function(
-        "from_unixtime", "int64 [=string]", checked(1, "string"), _of_seconds, null="seconds outside the calendar"
-    ),
+    function("date_format", "timestamp =string", checked(1, "string"), formatted,
+             note="The pattern is Java's, such as `'yyyy-MM-dd'`."),
+    function("from_unixtime", "int64 [=string]", checked(1, "string"), _of_seconds,
+             null="seconds outside the calendar"),
     function("dayname", "calendar", "string", _name("weekday", DAYS), note="Three letters."),
     function("monthname", "calendar", "string", _name("month", MONTHS), note="Three letters."),
-)
+)  # fmt: skip

@@ -138,20 +138,9 @@ def _seconds(text: str, pattern: str) -> int | None:
 
 
 TABLE = (
-    function(
-        "read_timestamp",
-        "string =string",
-        checked(1, "timestamp", True),
-        lambda type_, value, pattern: on_words(by_distinct(read, pa.int64(), value, pattern), type_),
-        hidden=True,
-        sql=lambda a: f"TO_TIMESTAMP({a[0]}, {a[1]})",
-    ),
-    function(
-        "read_seconds",
-        "string =string",
-        checked(1, "int64", True),
-        each(_seconds),
-        hidden=True,
-        sql=lambda a: f"UNIX_TIMESTAMP({a[0]}, {a[1]})",
-    ),
-)
+    function("read_timestamp", "string =string", checked(1, "timestamp", True),
+             lambda type_, value, pattern: on_words(by_distinct(read, pa.int64(), value, pattern), type_), hidden=True,
+             sql=lambda a: f"TO_TIMESTAMP({a[0]}, {a[1]})"),
+    function("read_seconds", "string =string", checked(1, "int64", True), each(_seconds), hidden=True,
+             sql=lambda a: f"UNIX_TIMESTAMP({a[0]}, {a[1]})"),
+)  # fmt: skip

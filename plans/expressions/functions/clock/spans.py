@@ -172,40 +172,17 @@ _UNITS = {"seconds": dates.SECOND, "millis": 1_000, "micros": 1}
 _OUTSIDE = "a timestamp outside the calendar"
 _PARTS = "int32 int32 int32 int32 int32 decimal(16,6)"
 TABLE = (
-    function(
-        "timestampdiff",
-        "unit timestamp timestamp",
-        _timestampdiff_type,
-        _timestampdiff,
-        also=("datediff", "date_diff"),
-        sql=lambda a: f"TIMESTAMPDIFF({a[0].strip(chr(39))}, {a[1]}, {a[2]})",
-        null="a number that does not fit a BIGINT",
-        note="The number of whole units from the first timestamp to the second.",
-    ),
-    function(
-        "months_between",
-        "timestamp timestamp [bool]",
-        "float64",
-        _months_between,
-        note="The later timestamp is the first argument. The result is rounded to 8 digits, unless the third "
-        "argument is FALSE.",
-    ),
-    function(
-        "next_day",
-        "date string",
-        "date",
-        arrays(_next_day),
-        null="a text that is not the name of a day",
-        note="The first date after the argument that has this day of the week.",
-    ),
-    function(
-        "make_timestamp",
-        _PARTS,
-        "timestamp",
-        _made,
-        also=("make_timestamp_ltz",),
-        null="a timestamp that does not exist",
-    ),
+    function("timestampdiff", "unit timestamp timestamp", _timestampdiff_type, _timestampdiff,
+             also=("datediff", "date_diff"), sql=lambda a: f"TIMESTAMPDIFF({a[0].strip(chr(39))}, {a[1]}, {a[2]})",
+             null="a number that does not fit a BIGINT",
+             note="The number of whole units from the first timestamp to the second."),
+    function("months_between", "timestamp timestamp [bool]", "float64", _months_between,
+             note="The later timestamp is the first argument. The result is rounded to 8 digits, unless the third "
+                  "argument is FALSE."),
+    function("next_day", "date string", "date", arrays(_next_day), null="a text that is not the name of a day",
+             note="The first date after the argument that has this day of the week."),
+    function("make_timestamp", _PARTS, "timestamp", _made, also=("make_timestamp_ltz",),
+             null="a timestamp that does not exist"),
     function("make_timestamp_ntz", _PARTS, "timestamp_ntz", _made, null="a timestamp that does not exist"),
     function("timestamp_seconds", "number", "timestamp", _seconds, null=_OUTSIDE),
     *(
@@ -227,16 +204,9 @@ TABLE = (
         for name, (kind, _, _) in intervals.PARTS.items()
     ),
     function("micros_of", "duration", "int64", _UNITS_OF, sql=lambda a: f"UNIX_MICROS({_ZERO} + {a[0]})", hidden=True),
-    function(
-        "months_of",
-        "months",
-        "int32",
-        _UNITS_OF,
-        sql=lambda a: f"12 * EXTRACT(YEAR FROM {a[0]}) + EXTRACT(MONTH FROM {a[0]})",
-        hidden=True,
-    ),
-    function(
-        "of_micros", "int64", "duration", _UNITS_OF, sql=lambda a: f"TIMESTAMP_MICROS({a[0]}) - {_ZERO}", hidden=True
-    ),
+    function("months_of", "months", "int32", _UNITS_OF,
+             sql=lambda a: f"12 * EXTRACT(YEAR FROM {a[0]}) + EXTRACT(MONTH FROM {a[0]})", hidden=True),
+    function("of_micros", "int64", "duration", _UNITS_OF, sql=lambda a: f"TIMESTAMP_MICROS({a[0]}) - {_ZERO}",
+             hidden=True),
     function("of_months", "int32", "months", _UNITS_OF, sql=lambda a: f"MAKE_YM_INTERVAL(0, {a[0]})", hidden=True),
-)
+)  # fmt: skip

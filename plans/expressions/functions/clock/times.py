@@ -26,7 +26,7 @@ FIXED_UNITS = {
 _NAMED_PARTS: dict[str, tuple[str, ...]] = {**dict.fromkeys(dates.PART, ()), "day": ("dayofmonth",)}
 _HIDDEN_PARTS = {"yearofweek": "YEAROFWEEK", "dayofweek_iso": "DOW_ISO"}
 _WRAPS = "Also DATE `+` and `-` whole numbers. Days beyond the last date wrap around, as in Spark."
-FIXED_UNITSER = "If the month is too short, the result is its last day."
+_SHORT_MONTH = "If the month is too short, the result is its last day."
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 
 
@@ -169,67 +169,30 @@ TABLE = (
         if name not in _HIDDEN_PARTS
     ),
     *(function(name, "moment", "int32", _clock(name)) for name in _CLOCK),
-    function(
-        "second_fraction",
-        "moment",
-        "decimal(8,6)",
-        arrays(_seconds),
-        sql=lambda a: f"EXTRACT(SECOND FROM {a[0]})",
-        hidden=True,
-    ),
-    function(
-        "date_trunc", "unit timestamp", _unit_type(0, "DATE_TRUNC", (*_UNITS, *FIXED_UNITS), "timestamp"), _truncated
-    ),
+    function("second_fraction", "moment", "decimal(8,6)", arrays(_seconds),
+             sql=lambda a: f"EXTRACT(SECOND FROM {a[0]})", hidden=True),
+    function("date_trunc", "unit timestamp", _unit_type(0, "DATE_TRUNC", (*_UNITS, *FIXED_UNITS), "timestamp"),
+             _truncated),
     function("trunc", "date unit", _unit_type(1, "TRUNC", tuple(_UNITS), "date"), _date_truncated),
-    function(
-        "date_add",
-        "date int32",
-        "date",
-        also=("dateadd",),
-        note=_WRAPS,
-        evaluate=_with_count(lambda array, counts, like: _wrapped(dates.days_of(array) + counts, like)),
-    ),
-    function(
-        "date_sub",
-        "date int32",
-        "date",
-        note=_WRAPS,
-        evaluate=_with_count(lambda array, counts, like: _wrapped(dates.days_of(array) - counts, like)),
-    ),
-    function(
-        "add_months",
-        "date int32",
-        "date",
-        _with_count(_months_later),
-        null="a date outside the calendar",
-        note=FIXED_UNITSER,
-    ),
+    function("date_add", "date int32", "date", also=("dateadd",), note=_WRAPS,
+             evaluate=_with_count(lambda array, counts, like: _wrapped(dates.days_of(array) + counts, like))),
+    function("date_sub", "date int32", "date", note=_WRAPS,
+             evaluate=_with_count(lambda array, counts, like: _wrapped(dates.days_of(array) - counts, like))),
+    function("add_months", "date int32", "date", _with_count(_months_later), null="a date outside the calendar",
+             note=_SHORT_MONTH),
     function("plus_months", "moment int32", same_type, _with_count(_months_later), sql=_interval("MONTH"), hidden=True),
-    function(
-        "plus_micros", "moment int64", same_type, _with_count(_micros_later), sql=_interval("SECOND"), hidden=True
-    ),
+    function("plus_micros", "moment int64", same_type, _with_count(_micros_later), sql=_interval("SECOND"),
+             hidden=True),
     *(
         function(
             name, "calendar", "int32", _part(name), hidden=True, sql=lambda a, unit=unit: f"EXTRACT({unit} FROM {a[0]})"
         )
         for name, unit in _HIDDEN_PARTS.items()
     ),
-    function(
-        "tumble_start",
-        "moment =int64",
-        same_type,
-        _window_start,
-        hidden=True,
-        sql=lambda a: f"TIMESTAMP_MICROS(UNIX_MICROS({a[0]}) - PMOD(UNIX_MICROS({a[0]}), {a[1]}))",
-    ),
-    function(
-        "datediff",
-        "date date",
-        "int32",
-        arrays(_difference),
-        also=("date_diff",),
-        note="The number of days. The end is the first argument.",
-    ),
+    function("tumble_start", "moment =int64", same_type, _window_start, hidden=True,
+             sql=lambda a: f"TIMESTAMP_MICROS(UNIX_MICROS({a[0]}) - PMOD(UNIX_MICROS({a[0]}), {a[1]}))"),
+    function("datediff", "date date", "int32", arrays(_difference), also=("date_diff",),
+             note="The number of days. The end is the first argument."),
     function("last_day", "date", "date", arrays(_last_day)),
     function("make_date", "int32 int32 int32", "date", arrays(_made), null="a date that does not exist"),
-)
+)  # fmt: skip

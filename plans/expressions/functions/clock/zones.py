@@ -89,12 +89,8 @@ def _shifted(wall: bool) -> Callable[..., Any]:
 
 
 TABLE = (
-    function(
-        "from_utc_timestamp", "timestamp string", _gives("FROM_UTC_TIMESTAMP"), _shifted(False),
-        null="an unknown time zone",
-    ),
-    function(
-        "to_utc_timestamp", "timestamp string", _gives("TO_UTC_TIMESTAMP"), _shifted(True),
-        null="an unknown time zone",
-    ),
+    function("from_utc_timestamp", "timestamp string", _gives("FROM_UTC_TIMESTAMP"), _shifted(False),
+             null="an unknown time zone"),
+    function("to_utc_timestamp", "timestamp string", _gives("TO_UTC_TIMESTAMP"), _shifted(True),
+             null="an unknown time zone"),
 )  # fmt: skip

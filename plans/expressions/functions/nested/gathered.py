@@ -310,37 +310,26 @@ _TWICE = "a key that is NULL or occurs twice"
 TABLE = (
     function("array_intersect", "same same", same_array("ARRAY_INTERSECT"), _chosen(True)),
     function("array_except", "same same", same_array("ARRAY_EXCEPT"), _chosen(False)),
-    function(
-        "arrays_overlap", "same same", whole("ARRAYS_OVERLAP", "bool"), arrays(_overlap),
-        note="NULL if there is no common element, and an array has a NULL.",
-    ),
+    function("arrays_overlap", "same same", whole("ARRAYS_OVERLAP", "bool"), arrays(_overlap),
+             note="NULL if there is no common element, and an array has a NULL."),
     function("array_repeat", "any int32", _repeated, arrays(_repeat), null=_AT_MOST),
-    function(
-        "array_insert", "any int32 element", same_array("ARRAY_INSERT"), arrays(_insert), null=f"place 0; {_AT_MOST}",
-        note="Positions count from 1; negative positions count from the end. An array that is too short is filled "
-             "with NULLs.",
-    ),
+    function("array_insert", "any int32 element", same_array("ARRAY_INSERT"), arrays(_insert),
+             null=f"place 0; {_AT_MOST}",
+             note="Positions count from 1; negative positions count from the end. An array that is too short is filled "
+                  "with NULLs."),
     function("value_of_most", "any", lambda types, values: of_kind(ARRAY, types[0], "LIST_MODE").types[0],
              arrays(_commonest), hidden=True),
     function("counts_of_values", "any", _counts_type, arrays(_counts), hidden=True),
-    function(
-        "array_reverse", "any", same_array("REVERSE"), arrays(_reversed), also=("list_reverse",),
-        sql=lambda a: f"REVERSE({a[0]})", note="Also REVERSE.",
-    ),
-    function(
-        "arrays_zip", "any any ...", _zipped, arrays(_zip), hidden=True,
-        sql=lambda a: f"ARRAYS_ZIP({', '.join(a[1::2])})",
-    ),
-    function(
-        "sequence_by", "any any any", _between, arrays(_steps), hidden=True,
-        sql=lambda a: f"SEQUENCE({', '.join(a)})",
-    ),
+    function("array_reverse", "any", same_array("REVERSE"), arrays(_reversed), also=("list_reverse",),
+             sql=lambda a: f"REVERSE({a[0]})", note="Also REVERSE."),
+    function("arrays_zip", "any any ...", _zipped, arrays(_zip), hidden=True,
+             sql=lambda a: f"ARRAYS_ZIP({', '.join(a[1::2])})"),
+    function("sequence_by", "any any any", _between, arrays(_steps), hidden=True,
+             sql=lambda a: f"SEQUENCE({', '.join(a)})"),
     function("map_from_arrays", "any any", _of_arrays, arrays(_map_of_arrays), null=_TWICE),
     function("map_from_entries", "any", _of_entries, arrays(_map_of_entries), null=_TWICE),
     function("map_concat", "same ...", lambda types, values: of_kind(MAP, types[0], "MAP_CONCAT").named(),
              arrays(_concat), null=_TWICE),
-    function(
-        "str_to_map", "string [=string] [=string]", _marks, each(_str_to_map), null="a key that occurs twice",
-        note="The separators between entries, and between a key and its value: by default `,` and `:`.",
-    ),
+    function("str_to_map", "string [=string] [=string]", _marks, each(_str_to_map), null="a key that occurs twice",
+             note="The separators between entries, and between a key and its value: by default `,` and `:`."),
 )  # fmt: skip

@@ -300,19 +300,9 @@ TABLE = (
         note="The second argument is a type, or columns: `'a INT, b ARRAY<STRING>'`. A value that does not fit is "
         f"NULL, as in Spark's mode PERMISSIVE: a field of a struct, or a whole map or array. {_STRICT}",
     ),
-    function(
-        "write_json",
-        "any",
-        any_value,
-        writer(Style(True, _moments, _numbers)),
-        note="Any value as JSON, as TO_JSON of PostgreSQL, DuckDB and BigQuery writes it: a NULL inside it is null.",
-        internal=True,
-    ),
-    function(
-        "to_json",
-        "any",
-        _writable,
-        writer(Style(False, _short_moments, _numbers)),
-        note="NULL fields are left out. Timestamps have milliseconds.",
-    ),
-)
+    function("write_json", "any", any_value, writer(Style(True, _moments, _numbers)),
+             note="Any value as JSON, as TO_JSON of PostgreSQL, DuckDB and BigQuery writes it: a NULL inside it is "
+                  "null.", internal=True),
+    function("to_json", "any", _writable, writer(Style(False, _short_moments, _numbers)),
+             note="NULL fields are left out. Timestamps have milliseconds."),
+)  # fmt: skip

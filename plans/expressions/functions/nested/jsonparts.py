@@ -86,38 +86,23 @@ def _within(part: Any, value: Any) -> bool:
 
 
 TABLE = (
-    function(
-        "json_parts", "string", lambda types, values: array_of("string"), _read(_elements(False)),
-        note="The elements of an array as JSON: JSON_ARRAY_ELEMENTS of PostgreSQL.", internal=True,
-    ),
-    function(
-        "json_texts", "string", lambda types, values: array_of("string"), _read(_elements(True)),
-        note="The elements of an array, strings without their quotes, null as NULL: JSON_ARRAY_ELEMENTS_TEXT.",
-        internal=True,
-    ),
-    function(
-        "json_scalars", "string", lambda types, values: array_of("string"), _read(_scalars),
-        note="JSON_TEXTS, but NULL if an element is an array or an object: JSON_VALUE_ARRAY of BigQuery.",
-        internal=True,
-    ),
-    function(
-        "json_members", "string", lambda types, values: _MEMBERS, _read(_named(False)),
-        note="Keys and values of an object as JSON: JSON_EACH of PostgreSQL.", internal=True,
-    ),
-    function(
-        "json_text_members", "string", lambda types, values: _MEMBERS, _read(_named(True)),
-        note="Keys and values of an object, strings without their quotes: JSON_EACH_TEXT of PostgreSQL.", internal=True,
-    ),
-    function(
-        "json_flat", "string", lambda types, values: _FLAT, _read(_flat),
-        note="The rows of Snowflake's FLATTEN: names, positions, and values without quotes.", internal=True,
-    ),
-    function(
-        "json_has_key", "string string", "bool", _read(_has),
-        note="Whether an object has a key, or an array a string: `?` of PostgreSQL.", internal=True,
-    ),
-    function(
-        "jsonb_contains", "string string", "bool", _read(_contains),
-        note="Whether the first contains the second: `@>` of PostgreSQL.",
-    ),
+    function("json_parts", "string", lambda types, values: array_of("string"), _read(_elements(False)),
+             note="The elements of an array as JSON: JSON_ARRAY_ELEMENTS of PostgreSQL.", internal=True),
+    function("json_texts", "string", lambda types, values: array_of("string"), _read(_elements(True)),
+             note="The elements of an array, strings without their quotes, null as NULL: JSON_ARRAY_ELEMENTS_TEXT.",
+             internal=True),
+    function("json_scalars", "string", lambda types, values: array_of("string"), _read(_scalars),
+             note="JSON_TEXTS, but NULL if an element is an array or an object: JSON_VALUE_ARRAY of BigQuery.",
+             internal=True),
+    function("json_members", "string", lambda types, values: _MEMBERS, _read(_named(False)),
+             note="Keys and values of an object as JSON: JSON_EACH of PostgreSQL.", internal=True),
+    function("json_text_members", "string", lambda types, values: _MEMBERS, _read(_named(True)),
+             note="Keys and values of an object, strings without their quotes: JSON_EACH_TEXT of PostgreSQL.",
+             internal=True),
+    function("json_flat", "string", lambda types, values: _FLAT, _read(_flat),
+             note="The rows of Snowflake's FLATTEN: names, positions, and values without quotes.", internal=True),
+    function("json_has_key", "string string", "bool", _read(_has),
+             note="Whether an object has a key, or an array a string: `?` of PostgreSQL.", internal=True),
+    function("jsonb_contains", "string string", "bool", _read(_contains),
+             note="Whether the first contains the second: `@>` of PostgreSQL."),
 )  # fmt: skip

@@ -131,21 +131,11 @@ def quoted(text: str) -> str:
 
 
 TABLE = (
-    function(
-        "json_query",
-        "string =string",
-        _gives,
-        each(_part),
-        note="The value at the path as JSON: a string with its quotes, null as `null`. `->` in other dialects.",
-        internal=True,
-    ),
-    function(
-        "get_json_object",
-        "string =string",
-        _gives,
-        each(_found),
-        also=("json_value",),
-        note="A path of names and positions: `$.a[0].b`. Numbers with a point are written as DOUBLE, objects and "
-        "arrays without spaces, as in Spark. Text that is not strict JSON (quotes that are not double) is NULL.",
-    ),
-)
+    function("json_query", "string =string", _gives, each(_part),
+             note="The value at the path as JSON: a string with its quotes, null as `null`. `->` in other dialects.",
+             internal=True),
+    function("get_json_object", "string =string", _gives, each(_found), also=("json_value",),
+             note="A path of names and positions: `$.a[0].b`. Numbers with a point are written as DOUBLE, objects and "
+                  "arrays without spaces, as in Spark. Text that is not strict JSON (quotes that are not double) is "
+                  "NULL."),
+)  # fmt: skip

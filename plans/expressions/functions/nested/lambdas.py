@@ -239,60 +239,39 @@ def _zipped(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 TABLE = (
-    HigherOrder(
-        name="transform", takes=("any",), names=("x", "i"), least=1, parameters=_element("TRANSFORM", "int32"),
-        gives=_array, evaluate=_arrays(_transform), also=("list_transform", "list_apply", "array_transform"),
-        note="In `(x, i) -> ...`, `i` is the position of the element, counted from 0; under the names of DuckDB from "
-             "1.",
-    ),
-    HigherOrder(
-        name="filter", takes=("any",), names=("x", "i"), least=1, parameters=_element("FILTER", "int32"),
-        gives=same_type, evaluate=_arrays(_filter), condition=True, also=("list_filter", "array_filter"),
-        note="In `(x, i) -> ...`, `i` is the position of the element, counted from 0; under the names of DuckDB from "
-             "1.",
-    ),
-    HigherOrder(
-        name="exists", takes=("any",), names=("x",), least=1, parameters=_element("EXISTS"), gives="bool",
-        evaluate=_quantified(True), condition=True, also=("any_match",),
-    ),
-    HigherOrder(
-        name="forall", takes=("any",), names=("x",), least=1, parameters=_element("FORALL"), gives="bool",
-        evaluate=_quantified(False), condition=True, also=("all_match",),
-    ),
-    HigherOrder(
-        name="reduce", takes=("any", "any"), names=("x", "y"), least=2,
-        parameters=lambda types: (types[1], of_kind(ARRAY, types[0], "REDUCE").types[0]), gives=_reduced,
-        evaluate=_arrays(_reduce), also=("aggregate", "list_reduce", "array_reduce"),
-        note="The start is the second argument. LIST_REDUCE is DuckDB's: in `LIST_REDUCE(a, (sum, x) -> sum + x)`, "
-             "the start is the first element, or the third argument. A function of the result may follow: `REDUCE(a, "
-             "0, (sum, x) -> sum + x, sum -> sum * 2)`.",
-    ),
-    HigherOrder(
-        name="array_sort", takes=("any",), names=("x", "y"), least=2,
-        parameters=lambda types: of_kind(ARRAY, types[0], "ARRAY_SORT").types * 2, gives=_sorted,
-        evaluate=_arrays(_sort), null="a comparison that is NULL",
-        note="The function returns a number below 0, 0 or above 0 if its first argument is before, equal to or after "
-             "the second.",
-    ),
-    HigherOrder(
-        name="zip_with", takes=("any", "any"), names=("x", "y"), least=2,
-        parameters=lambda types: [of_kind(ARRAY, one, "ZIP_WITH").types[0] for one in types], gives=_array,
-        evaluate=_arrays(_zip), note="The shorter array is filled with NULLs.",
-    ),
-    HigherOrder(
-        name="transform_keys", takes=("any",), names=("k", "v"), least=2, parameters=_entry("TRANSFORM_KEYS"),
-        gives=_new_keys, evaluate=_arrays(_with_keys), null="a key that is NULL or occurs twice",
-    ),
-    HigherOrder(
-        name="transform_values", takes=("any",), names=("k", "v"), least=2, parameters=_entry("TRANSFORM_VALUES"),
-        gives=_new_values, evaluate=_arrays(_with_values),
-    ),
-    HigherOrder(
-        name="map_zip_with", takes=("any", "any"), names=("k", "x", "y"), least=3, parameters=_three, gives=_zipped,
-        evaluate=_arrays(_map_zip), note="For all keys of both maps; the value in a map without the key is NULL.",
-    ),
-    HigherOrder(
-        name="map_filter", takes=("any",), names=("k", "v"), least=2, parameters=_entry("MAP_FILTER"), gives=same_type,
-        evaluate=_arrays(_map_filter), condition=True,
-    ),
+    HigherOrder(name="transform", takes=("any",), names=("x", "i"), least=1, parameters=_element("TRANSFORM", "int32"),
+                gives=_array, evaluate=_arrays(_transform), also=("list_transform", "list_apply", "array_transform"),
+                note="In `(x, i) -> ...`, `i` is the position of the element, counted from 0; under the names of "
+                     "DuckDB from 1."),
+    HigherOrder(name="filter", takes=("any",), names=("x", "i"), least=1, parameters=_element("FILTER", "int32"),
+                gives=same_type, evaluate=_arrays(_filter), condition=True, also=("list_filter", "array_filter"),
+                note="In `(x, i) -> ...`, `i` is the position of the element, counted from 0; under the names of "
+                     "DuckDB from 1."),
+    HigherOrder(name="exists", takes=("any",), names=("x",), least=1, parameters=_element("EXISTS"), gives="bool",
+                evaluate=_quantified(True), condition=True, also=("any_match",)),
+    HigherOrder(name="forall", takes=("any",), names=("x",), least=1, parameters=_element("FORALL"), gives="bool",
+                evaluate=_quantified(False), condition=True, also=("all_match",)),
+    HigherOrder(name="reduce", takes=("any", "any"), names=("x", "y"), least=2,
+                parameters=lambda types: (types[1], of_kind(ARRAY, types[0], "REDUCE").types[0]), gives=_reduced,
+                evaluate=_arrays(_reduce), also=("aggregate", "list_reduce", "array_reduce"),
+                note="The start is the second argument. LIST_REDUCE is DuckDB's: in `LIST_REDUCE(a, (sum, x) -> sum + "
+                     "x)`, the start is the first element, or the third argument. A function of the result may follow: "
+                     "`REDUCE(a, 0, (sum, x) -> sum + x, sum -> sum * 2)`."),
+    HigherOrder(name="array_sort", takes=("any",), names=("x", "y"), least=2,
+                parameters=lambda types: of_kind(ARRAY, types[0], "ARRAY_SORT").types * 2, gives=_sorted,
+                evaluate=_arrays(_sort), null="a comparison that is NULL",
+                note="The function returns a number below 0, 0 or above 0 if its first argument is before, equal to or "
+                     "after the second."),
+    HigherOrder(name="zip_with", takes=("any", "any"), names=("x", "y"), least=2,
+                parameters=lambda types: [of_kind(ARRAY, one, "ZIP_WITH").types[0] for one in types], gives=_array,
+                evaluate=_arrays(_zip), note="The shorter array is filled with NULLs."),
+    HigherOrder(name="transform_keys", takes=("any",), names=("k", "v"), least=2, parameters=_entry("TRANSFORM_KEYS"),
+                gives=_new_keys, evaluate=_arrays(_with_keys), null="a key that is NULL or occurs twice"),
+    HigherOrder(name="transform_values", takes=("any",), names=("k", "v"), least=2,
+                parameters=_entry("TRANSFORM_VALUES"), gives=_new_values, evaluate=_arrays(_with_values)),
+    HigherOrder(name="map_zip_with", takes=("any", "any"), names=("k", "x", "y"), least=3, parameters=_three,
+                gives=_zipped, evaluate=_arrays(_map_zip),
+                note="For all keys of both maps; the value in a map without the key is NULL."),
+    HigherOrder(name="map_filter", takes=("any",), names=("k", "v"), least=2, parameters=_entry("MAP_FILTER"),
+                gives=same_type, evaluate=_arrays(_map_filter), condition=True),
 )  # fmt: skip

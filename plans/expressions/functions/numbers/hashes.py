@@ -308,8 +308,6 @@ TABLE = (
     function("xxhash64", "any ...", _plain("XXHASH64", "int64"), _hash(_XX), note="NULLs are skipped."),
     function("farm_fingerprint", "bytes", "int64", each(_fingerprint),
              note="BigQuery's function: Fingerprint64 of FarmHash."),
-    function(
-        "hmac", "binary binary [=string]", "binary", each(_authenticated), null="an empty key; another algorithm",
-        note="The algorithm is SHA-256 by default, or SHA-224, SHA-384, SHA-512, SHA-1 or MD5.",
-    ),
+    function("hmac", "binary binary [=string]", "binary", each(_authenticated), null="an empty key; another algorithm",
+             note="The algorithm is SHA-256 by default, or SHA-224, SHA-384, SHA-512, SHA-1 or MD5."),
 )  # fmt: skip

@@ -210,37 +210,20 @@ TABLE = (
         function(name, "float64", "float64", _on_doubles(compute), note=_LIBRARY)
         for name, compute in _OF_DOUBLES.items()
     ),
-    function(
-        "atan2", "float64 float64", "float64", _on_doubles(lambda y, x: np.arctan2(y + 0.0, x + 0.0)), note=_LIBRARY
-    ),
+    function("atan2", "float64 float64", "float64", _on_doubles(lambda y, x: np.arctan2(y + 0.0, x + 0.0)),
+             note=_LIBRARY),
     function("hypot", "float64 float64", "float64", _on_doubles(np.hypot), note=_LIBRARY),
     function("log1p", "float64", "float64", _log1p, note="NULL for -1 and below. " + _LIBRARY),
     function("rint", "float64", "float64", _on_doubles(np.rint), note="Ties are rounded to the even number."),
     function("isnan", "float64", "bool", lambda type_, value: pc.fill_null(pc.is_nan(value), False)),
     function("gcd", "int64 int64", "int64", arrays(_divisor), also=("greatest_common_divisor",)),
-    function(
-        "lcm",
-        "int64 int64",
-        "int64",
-        arrays(_multiple),
-        also=("least_common_multiple",),
-        null="a result that does not fit a BIGINT",
-    ),
-    function(
-        "factorial",
-        "int32",
-        "int64",
-        each(lambda n: math.factorial(n) if 0 <= n <= 20 else None),
-        note="NULL for a number outside of 0 to 20.",
-    ),
-    function(
-        "width_bucket",
-        "float64 float64 float64 int64",
-        "int64",
-        each(_bucket),
-        note="The bucket of the first argument, if the range from the second to the third is divided into that many "
-        "buckets.",
-    ),
+    function("lcm", "int64 int64", "int64", arrays(_multiple), also=("least_common_multiple",),
+             null="a result that does not fit a BIGINT"),
+    function("factorial", "int32", "int64", each(lambda n: math.factorial(n) if 0 <= n <= 20 else None),
+             note="NULL for a number outside of 0 to 20."),
+    function("width_bucket", "float64 float64 float64 int64", "int64", each(_bucket),
+             note="The bucket of the first argument, if the range from the second to the third is divided into that "
+                  "many buckets."),
     *(
         function(
             name, "integer integer", _wider, _of_both(compute), hidden=True, sql=lambda a, s=sign: f"{a[0]} {s} {a[1]}"
@@ -249,19 +232,12 @@ TABLE = (
             _SIGNS.items(), (pc.bit_wise_and, pc.bit_wise_or, pc.bit_wise_xor), strict=True
         )
     ),
-    function(
-        "bit_not",
-        "integer",
-        same_type,
-        lambda type_, value: _known(pc.bit_wise_not(value)),
-        hidden=True,
-        sql=lambda a: f"~ {a[0]}",
-    ),
+    function("bit_not", "integer", same_type, lambda type_, value: _known(pc.bit_wise_not(value)), hidden=True,
+             sql=lambda a: f"~ {a[0]}"),
     function("shiftleft", "integer int32", same_type, _shifted(True, True), note="Also `<<`."),
     function("shiftright", "integer int32", same_type, _shifted(False, True), note="Also `>>`."),
     function("shiftrightunsigned", "integer int32", same_type, _shifted(False, False), note="Also `>>>`."),
     function("bit_count", "integer", "int32", arrays(_count), note="Counts the bits of the value in 64 bits."),
-    function(
-        "getbit", "integer int32", "int32", arrays(_bit), also=("bit_get",), null="a position outside of the type"
-    ),
-)
+    function("getbit", "integer int32", "int32", arrays(_bit), also=("bit_get",),
+             null="a position outside of the type"),
+)  # fmt: skip

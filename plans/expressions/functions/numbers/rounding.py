@@ -145,17 +145,10 @@ def _bound_type(types: Sequence[str], values: Sequence[Any]) -> str:
 
 TABLE = (
     function("round", "number [=int32]", _rounded_type, _rounder(False), null=_TOO_LARGE, note=_TIES),
-    function(
-        "bround",
-        "number [=int32]",
-        _rounded_type,
-        _rounder(True),
-        null=_TOO_LARGE,
-        note="Ties are rounded to the even digit.",
-    ),
-    function(
-        "exact_round", "float64 [=int32]", "float64", _rounder(False, lambda x: str(decimal.Decimal(x))), hidden=True
-    ),
+    function("bround", "number [=int32]", _rounded_type, _rounder(True), null=_TOO_LARGE,
+             note="Ties are rounded to the even digit."),
+    function("exact_round", "float64 [=int32]", "float64", _rounder(False, lambda x: str(decimal.Decimal(x))),
+             hidden=True),
     function("floor", "number", _bound_type, _bound("floor"), null=_BEYOND, note=_OF_NAN),
     function("ceil", "number", _bound_type, _bound("ceil"), also=("ceiling",), null=_BEYOND, note=_OF_NAN),
-)
+)  # fmt: skip

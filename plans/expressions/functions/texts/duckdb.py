@@ -70,11 +70,9 @@ def _valid(text: str) -> bool:
 
 TABLE = (
     function("short_text", "float64", "string", lambda type_, value: by_distinct(repr, type_, value), hidden=True),
-    function(
-        "plain_json", "any", any_value, writer(Style(True, _moments, _numbers)),
-        note="TO_JSON of DuckDB: timestamps have no T, doubles are written as in JavaScript, DECIMALs as doubles.",
-        internal=True,
-    ),
+    function("plain_json", "any", any_value, writer(Style(True, _moments, _numbers)),
+             note="TO_JSON of DuckDB: timestamps have no T, doubles are written as in JavaScript, DECIMALs as doubles.",
+             internal=True),
     function("json_valid", "string", "bool", each(_valid), note="Whether a text is JSON."),
     function("json_kind", "string", "string", each(_kind),
           note="DuckDB's JSON_TYPE: NULL for text that is not JSON.", internal=True),

@@ -143,16 +143,12 @@ def _well_formed(type_: pa.DataType, value: Any) -> Any:
 
 
 TABLE = (
-    function(
-        "format_number", "number =int32", _places, each(_with_commas), null="a negative number of digits",
-        note="`12,332.1235`; ties are rounded to the even digit.",
-    ),
+    function("format_number", "number =int32", _places, each(_with_commas), null="a negative number of digits",
+             note="`12,332.1235`; ties are rounded to the even digit."),
     function("format_piece", "=string any", _piece, _piece_of, hidden=True,
              sql=lambda a: f"FORMAT_STRING({a[0]}, {a[1]})"),
-    function(
-        "masked", "string [=string] [=string] [=string] [=string]", _signs, _masked, hidden=True,
-        sql=lambda a: f"MASK({', '.join(one if one != _NONE else 'NULL' for one in a)})",
-    ),
+    function("masked", "string [=string] [=string] [=string] [=string]", _signs, _masked, hidden=True,
+             sql=lambda a: f"MASK({', '.join(one if one != _NONE else 'NULL' for one in a)})"),
     function("quote", "string", "string", each(lambda text: "'" + text.replace("'", "\\'") + "'")),
     function("to_base32", "binary", "string", each(lambda data: base64.b32encode(data).decode())),
     function("from_base32", "string", "binary", each(_of_base32), null="text that is not in base 32"),

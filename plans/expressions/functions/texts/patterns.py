@@ -234,24 +234,17 @@ def _counted(type_: pa.DataType, value: Any, pattern: Any) -> Any:
 TABLE = (
     function("regexp_count", "string =string", _count_type, _counted,
              note="The pattern must not match the empty text."),
-    function(
-        "split",
-        "string =string [=int32]",
-        _split_type,
-        _split,
-        note="The pattern is that of REGEXP_LIKE and must not match the empty text. The third argument limits the "
-             "number of parts.",
-    ),
+    function("split", "string =string [=int32]", _split_type, _split,
+             note="The pattern is that of REGEXP_LIKE and must not match the empty text. The third argument limits the "
+                  "number of parts."),
     function("like_of", "string string =string", "bool", each(_like), hidden=True, sql=_shown_like),
     function("regexp_like", "string =string", _pattern_type("bool"), _matches, also=("rlike", "regexp"), note=_JAVA),
     function("regexp_extract", "string =string [=int32]", _extract_type, _extracted),
     function("regexp_extract_all", "string =string [=int32]", _all_type, _all_extracted,
              note="The pattern must not match the empty text."),
     function("regexp_instr", "string =string", _pattern_type("int32"), _placed, note="0 if nothing matches."),
-    function(
-        "regexp_replace", "string =string =string", _replace_type("REGEXP_REPLACE"), _replaced(None),
-        note="The pattern must not match the empty text.",
-    ),
+    function("regexp_replace", "string =string =string", _replace_type("REGEXP_REPLACE"), _replaced(None),
+             note="The pattern must not match the empty text."),
     function(
         "regexp_replace_first", "string =string =string", _replace_type("REGEXP_REPLACE_FIRST", True), _replaced(1),
         note="Replaces only the first match, like REGEXP_REPLACE without 'g' in DuckDB and PostgreSQL.", internal=True,

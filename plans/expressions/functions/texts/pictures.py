@@ -138,14 +138,10 @@ def _picture(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 TABLE = (
-    function(
-        "number_of", "string =string", _digits, each(_read), null="text that does not match the pattern",
-        note="TO_NUMBER with a pattern of other systems than Spark: a DECIMAL with the digits of the pattern, which is "
-        "written as that of NUMBER_TO_CHAR.", internal=True,
-    ),
-    function(
-        "number_to_char", "number =string", _picture, each(_written), null="NaN and infinities",
-        note="TO_CHAR of numbers in PostgreSQL, Redshift, Oracle and Snowflake: `FM999,990.00`. The pattern consists "
-             "of FM, `$`, 9 and 0, `,` or G, `.` or D, and S, MI or PR.", internal=True,
-    ),
+    function("number_of", "string =string", _digits, each(_read), null="text that does not match the pattern",
+             note="TO_NUMBER with a pattern of other systems than Spark: a DECIMAL with the digits of the pattern, "
+                  "which is written as that of NUMBER_TO_CHAR.", internal=True),
+    function("number_to_char", "number =string", _picture, each(_written), null="NaN and infinities",
+             note="TO_CHAR of numbers in PostgreSQL, Redshift, Oracle and Snowflake: `FM999,990.00`. The pattern "
+                  "consists of FM, `$`, 9 and 0, `,` or G, `.` or D, and S, MI or PR.", internal=True),
 )  # fmt: skip

@@ -111,54 +111,22 @@ def _chosen(type_: pa.DataType, number: Any, *values: Any) -> Any:
 
 TABLE = (
     function("soundex", "string", "string", each(_soundex)),
-    function(
-        "levenshtein",
-        "string string [int32]",
-        "int32",
-        each(_distance),
-        note="-1 if the distance is greater than the third argument.",
-    ),
+    function("levenshtein", "string string [int32]", "int32", each(_distance),
+             note="-1 if the distance is greater than the third argument."),
     function("initcap", "string", "string", each(_titled), note="Words begin after spaces."),
-    function(
-        "initcap_words",
-        "string [=string]",
-        "string",
-        each(_titled_words),
-        note="INITCAP of other systems: words end at the characters of the second argument, or at all characters "
-        "except letters and digits.",
-        internal=True,
-    ),
-    function(
-        "overlay",
-        "string string int32 [int32]",
-        "string",
-        each(_overlaid),
-        note="Also `OVERLAY(x PLACING y FROM 2 FOR 3)`.",
-    ),
+    function("initcap_words", "string [=string]", "string", each(_titled_words),
+             note="INITCAP of other systems: words end at the characters of the second argument, or at all characters "
+                  "except letters and digits.", internal=True),
+    function("overlay", "string string int32 [int32]", "string", each(_overlaid),
+             note="Also `OVERLAY(x PLACING y FROM 2 FOR 3)`."),
     function("substring_index", "string string int32", "string", each(_before)),
-    function(
-        "find_in_set",
-        "string string",
-        "int32",
-        each(_in_set),
-        note="The position in a list that is separated by commas; 0 means not found.",
-    ),
-    function(
-        "split_index",
-        "string string int32",
-        "string",
-        each(_nth),
-        note="Flink's function: counts from 0; NULL for a part that does not exist.",
-    ),
-    function(
-        "characters",
-        "string",
-        lambda types, values: "array<string>",
-        each(list),
-        note="SPLIT by the empty text in other systems.",
-        internal=True,
-    ),
+    function("find_in_set", "string string", "int32", each(_in_set),
+             note="The position in a list that is separated by commas; 0 means not found."),
+    function("split_index", "string string int32", "string", each(_nth),
+             note="Flink's function: counts from 0; NULL for a part that does not exist."),
+    function("characters", "string", lambda types, values: "array<string>", each(list),
+             note="SPLIT by the empty text in other systems.", internal=True),
     function("bit_length", "bytes", "int32", lambda type_, value: pc.multiply(pc.binary_length(value), 8).cast(type_)),
     function("luhn_check", "string", "bool", each(_luhn)),
     function("elt", "int32 string ...", "string", _chosen, null="a position without an argument"),
-)
+)  # fmt: skip
