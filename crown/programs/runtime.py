@@ -263,9 +263,9 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self.header[A.H_OPEN] = 0
         self.header[A.H_EPOCH] -= not changed
 
-    def _commit_batch(self, prepared: PreparedBatch) -> None:
-        """Commits the open batch."""
-        if not prepared.fills:
+    def _commit_batch(self, prepared: PreparedBatch | None) -> None:
+        """Commits the open batch. The base tables count its rows; None if they have."""
+        if prepared is not None and not prepared.fills:
             self.base_tables.tally(prepared)
         self._close_batch()
         self.batches += 1

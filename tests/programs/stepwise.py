@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from itertools import cycle
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,6 +16,7 @@ import crown
 from crown.engine.delivery import is_open
 from crown.errors import CrownError
 from crown.kernels.memory import arena as A
+from crown.programs.pipelines import pipeline as pipelines
 from crown.stages.joins.core import Join
 from tests.oracles import duck
 from tests.oracles.database import Database, to_arrow
@@ -24,6 +27,7 @@ _WORK = {
     "steps", "touched", "touched_above",
 }  # fmt: skip
 """What a view says of the work that it has done, and of the memory that this has taken."""
+_UNTOUCHED, _GUARD_WORDS = 0x5AFE_C0DE_5AFE_C0DE, 1 << 10
 
 
 class Stepwise:
@@ -41,14 +45,30 @@ class Stepwise:
         self.ways = cycle(("apply", "read", "apply", "closed"))  # in which the call delivers
         if any(part in query for part in ("MIN(", "MAX(", "DISTINCT ")):
             self.apart.add("live_bytes")  # a call stores values that are inserted and deleted in one batch
-        run = pipeline.run
+        run, opened, exact = pipeline.run, pipeline.open, cycle((True, False))
+        self._beyond = np.empty(0, np.int64)  # words beyond the memory of a batch
 
         def noted(*arguments: Any) -> int:
             result = run(*arguments)
             self.results[result] += 1
+            assert (self._beyond == _UNTOUCHED).all(), "the call has written beyond its memory"
             return result
 
-        pipeline.run = noted
+        def with_exact_room(*arguments: Any) -> None:
+            """Every other batch has memory for its own rows only, and words beyond it that are looked at."""
+            self._beyond = self._beyond[:0]
+            if not next(exact):
+                opened(*arguments)
+                return
+            pipeline._room, pipeline._memory = [0] * len(pipeline._room), np.empty(0, np.int64)
+            with patch.object(pipelines, "_ROWS_OF_ROOM", 1):
+                opened(*arguments)
+            words = len(pipeline._memory)
+            guarded = np.full(words + _GUARD_WORDS, _UNTOUCHED, np.int64)
+            pipeline._memory, pipeline._memory_bytes = guarded[:words], guarded[:words].view(np.uint8)
+            self._beyond = guarded[words:]
+
+        pipeline.run, pipeline.open = noted, with_exact_room
 
     def given(self, changes: Changes | Mapping[str, Changes]) -> dict[str, pa.Table]:
         """Returns a batch of the only table, or of several."""

@@ -15,11 +15,10 @@ import pytest
 import crown
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.pipelines import joins
 from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds, turns
 from tests.programs.stepwise import Changes, Stepwise, bag
-from tests.programs.test_native_joins import small_buffers
+from tests.programs.test_native_joins import little_room, small_buffers
 
 TABLES = {
     "c": {"columns": {"ck": "int64", "seg": "string", "name": "string"}, "key": ["ck"]},
@@ -349,7 +348,7 @@ def test_what_is_left_in_the_midst_goes_on(kind: str, monkeypatch: pytest.Monkey
             if small:
                 small_buffers(patch, 200)
             else:
-                patch.setattr(joins, "_MIN_ROWS", 8)
+                little_room(patch)
             both = Stepwise(QUERIES[kind], TABLES)
             both.apply({"o": [((i, 1, None, "p"), 1) for i in range(120)]})
             both.apply({"l": [(row, 1) for row, _ in lines(0, 120, "ship by rail")]})

@@ -10,11 +10,10 @@ import pytest
 
 from crown.errors import AmplifiedWarning, ChangeError, MemoryBudgetError, MissingDeleteError
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.pipelines import joins
 from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds, turns
 from tests.programs.stepwise import Stepwise, bag
-from tests.programs.test_native_joins import EDGES, TABLES, batch_of, edges, small_buffers
+from tests.programs.test_native_joins import EDGES, TABLES, batch_of, edges, little_room, small_buffers
 
 FROM = "FROM r, s WHERE r.b = s.b"
 QUERIES = {
@@ -79,7 +78,7 @@ def test_no_batch_is_stopped_between_the_call_and_the_steps(monkeypatch: pytest.
 
 
 def test_more_rows_of_the_join_than_there_is_room_for_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joins, "_MIN_ROWS", 8)
+    little_room(monkeypatch)
     both = Stepwise(COUNTS, WIDER)
     both.apply({"g": [((i, 0), 1) for i in range(100)]})
     both.apply({"h": [((0, 4), 1)]})

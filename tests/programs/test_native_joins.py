@@ -19,6 +19,7 @@ from crown.engine import buffers
 from crown.errors import AmplifiedWarning, BadRowError, ChangeError, MemoryBudgetError, MissingDeleteError
 from crown.kernels.memory import arena as A
 from crown.programs.kernels import pipeline as kernels
+from crown.programs.pipelines import joins, pipeline
 from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds, turns
 from tests.programs.stepwise import Changes, Stepwise, bag
@@ -151,6 +152,13 @@ PAIRS = "SELECT DISTINCT a.src, a.dst AS x, b.dst AS y FROM g a, g b WHERE a.dst
 def small_buffers(monkeypatch: pytest.MonkeyPatch, cells: int = 300) -> None:
     """Has the buffers of joins take few rows."""
     monkeypatch.setattr(buffers, "BLOCK_CELLS", cells)
+
+
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has a call make room for few rows of joins, and for no more rows than the batch has."""
+    monkeypatch.setattr(joins, "_MIN_ROWS", 8)
+    monkeypatch.setattr(pipeline, "_ROWS_OF_ROOM", 1)
+    monkeypatch.setattr(pipeline, "_KEPT_WORDS", 0)
 
 
 REPEATED = "SELECT a.src, a.dst AS x, b.dst AS y FROM g a, g b WHERE a.dst = b.src"

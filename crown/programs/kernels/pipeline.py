@@ -260,8 +260,12 @@ def _arena_of(plan, state, kind, op):
 
 
 @device
-def _update_counters(plan, memory, state):
-    """Updates the statistics of all operators with state: tuples read and passed on, rows of the stage."""
+def _update_counters(plan, base, memory, state):
+    """Updates the statistics of the base tables, and of all operators with state: tuples read and passed on, rows of
+    the stage."""
+    for number in range(plan[P_SOURCE_COUNT]):
+        source, block = plan[P_SOURCES_AT] + sources.SOURCE_WORDS * number, R_BLOCKS + BLOCK_WORDS * number
+        sources.tally(plan, source, base, state, block)
     for number in range(plan[P_BEFORE_GATE], plan[P_OPERATOR_COUNT]):
         kind, op = plan[plan[P_OPERATORS_AT] + 2 * number], plan[plan[P_OPERATORS_AT] + 2 * number + 1]
         if kind == GROUPS:
@@ -343,7 +347,7 @@ def _apply_batch(batches, plan, texts, dictionary, octets, base, memory, bytes_o
         return STAGES_FOLLOW
     if status == group_batch.DONE:
         _locate_output(plan, state)
-        _update_counters(plan, memory, state)
+        _update_counters(plan, base, memory, state)
     return status
 
 

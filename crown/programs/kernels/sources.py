@@ -21,6 +21,7 @@ from crown.programs.kernels.blocks import (
     B_COUNTED,
     B_FORMS,
     B_GIVEN_ROWS,
+    B_OTHER_CELLS,
     B_READ_ROWS,
     B_START,
     B_TUPLES,
@@ -43,8 +44,10 @@ DICTIONARY = H_TABLES  # the table of the dictionary in its arena
     S_TEXT_COLUMN_COUNT,
     S_TEXT_COLUMNS_AT,  # offset of the list of these columns
     S_FILTER_AT,  # offset of the feed that tests the conditions that no scan tests, or 0; it replaces its own block
+    S_UPDATES,  # word of the base tables that counts its changes, or 0
+    S_FILTERED,  # word of the base tables that counts its rows that no stage reads
     SOURCE_WORDS,
-) = range(11)
+) = range(13)
 TEXT_WORDS = 1 << 13  # room for texts on their way to the dictionary
 TEXT_END_WORDS = 1 << 7  # room for their ends
 
@@ -187,3 +190,12 @@ def count_tuples(plan, source, base, memory, state, block):
         for i in range(n):
             least = min(least, copies_before[i] + weights[i])
     return least >= 0
+
+
+@device
+def tally(plan, source, base, state, block):
+    """Adds the rows of a source to the counters of the base tables."""
+    if plan[source + S_UPDATES] != 0:
+        base[plan[source + S_UPDATES]] += state[block + B_TUPLES]
+    dropped = state[block + B_GIVEN_ROWS] - state[block + B_OTHER_CELLS] - state[block + B_READ_ROWS]
+    base[plan[source + S_FILTERED]] += dropped

@@ -319,7 +319,7 @@ def _sources(runtime: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -
             places = {column.name.lower(): i for i, column in enumerate(wire.columns)}
             every = tuple(range(len(places)))
             feed = FeedOperator(block, block, _filter_feed(condition, places, every, f"rows of {table.name}"))
-        sources.append(Source(name, wire.columns, gate, not wire.may_repeat, feed))
+        sources.append(Source(name, wire.columns, gate, not wire.may_repeat, base.counters(name), feed))
     return sources
 
 

@@ -115,7 +115,7 @@ class UnionOperator:
         return int(unions.words_per_tuple(len(self._forms)))
 
     def prepare(self, rows: list[int], state: memoryview) -> int:
-        """Prepares a batch whose roots have these numbers of ``rows``.
+        """Prepares batches whose roots have these numbers of ``rows``.
 
         Sets the maximum number of rows of its own root. Returns how many rows are netted.
         """

@@ -93,8 +93,13 @@ class GroupsOperator:
         """Returns how many rows of a batch, at most, the call can apply in the current state of the stage."""
         return 0 if self.stage.holds_far else maxsize
 
+    def begin(self, state: memoryview) -> bool:
+        """Begins a batch. Returns True if the last one had more than half of the groups for which there is room."""
+        max_groups, groups = state[self.state_at + kernels.GS_MAX_GROUPS], state[self.state_at + group_batch.S_GROUPS]
+        return 2 * groups > max_groups >= _MIN_GROUPS
+
     def prepare(self, rows: list[int], state: memoryview) -> int:
-        """Prepares a batch whose roots have these numbers of ``rows``, and writes the state.
+        """Prepares batches whose roots have these numbers of ``rows``, and writes the state.
 
         Sets the maximum number of rows of its own root. Returns how many rows are netted.
         """

@@ -93,7 +93,6 @@ class NativeRuntime(ProgramRuntime):
                 self._in_step = False
                 self._close_batch(changed=False)
             else:
-                pipeline.note_counts(prepared)
                 if status in kernels.ALL_DONE:
                     self.base_tables.record_complete()
                     if pipeline.linear:
@@ -109,14 +108,18 @@ class NativeRuntime(ProgramRuntime):
                         before_commit()
                     if hold:
                         yield READY_TO_COMMIT
-                    self._commit_batch(prepared)
+                    self._commit_batch(None)
                     return
+                pipeline.note_counts(prepared)
                 if status == kernels.STAGES_FOLLOW:
                     self._in_step = False
                 prepared = pipeline.hand_over(prepared, status)
                 self._in_step = True  # until the steps have the nets that undo it
         except BaseException as error:
             pipeline.withdraw(unscanned)
+            if status in kernels.ALL_DONE and self.lost:
+                pipeline.note_counts(prepared)
+                self.base_tables.tally(prepared, -1)
             rolled_back, nets = prepared, dict[str | int, Zset]()
             if status in (*kernels.ALL_DONE, kernels.STAGES_FOLLOW):
                 rolled_back = replace(rolled_back, nets=pipeline.nets())

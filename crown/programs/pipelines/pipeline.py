@@ -17,8 +17,8 @@ All operators have these attributes:
 
 Operators that are roots of blocks also have:
 
-    prepare            prepares a batch, and sets the maximum number of rows of the root
-    batch_words        words of the memory that the prepared batch takes, besides those above
+    prepare            prepares batches of some rows at most, and sets the maximum number of rows of the root
+    batch_words        words of the memory that such a batch takes, besides those above
 
 Operators with state also have:
 
@@ -29,6 +29,7 @@ Operators with state also have:
     state_words        words of the state
     place              sets where in the state these begin, ``state_at``
     max_rows           returns how many rows of a batch the call can apply
+    begin              begins a batch; returns True if it must be prepared again, even with the rows of earlier batches
     hand_over          lets the stage continue where the call has stopped
 """
 
@@ -36,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
+from operator import mul
 from sys import maxsize
 
 import numpy as np
@@ -74,6 +76,7 @@ from plans.expressions.expr import Expr
 from plans.schema import Column
 
 _KEPT_WORDS = 1 << 18  # words of memory that stay from batch to batch
+_ROWS_OF_ROOM = 1 << 8  # there is room for a multiple of so many rows, so that the next batch fits, too
 _SMALL_MESSAGE_ROWS = 64  # there is room for a message of so many rows before they are counted
 # After so many batches with mostly new texts, the next batches take steps, which test texts before they store them.
 _MAX_UNKNOWN_BATCHES = 3
@@ -132,6 +135,7 @@ class Pipeline:
         *earlier_parts, self._last_part = [base, *(one.part for one in self._stateful)]  # the last part grows last
         self._earlier_parts = earlier_parts if has_gate else earlier_parts[1:]
         self._words_per_row = [source.words_per_row for source in sources] + [0] * (blocks.root_count - len(sources))
+        self._room = [0] * len(sources)  # rows of each source for which the operators are prepared
         self._fixed_words = sum(source.fixed_words for source in sources)
         for one in self._operators:
             self._words_per_row[one.root] += one.words_per_tuple
@@ -166,22 +170,38 @@ class Pipeline:
 
     def open(self, batches: Sequence[Unscanned]) -> None:
         """Makes room for a batch, and exports its record batches. Changes no state of the program."""
-        words_per_row = self._words_per_row
-        rows = [0] * len(words_per_row)
+        room, enough = self._room, True
         for batch in batches:
             number = self._numbers[batch.name]
-            rows[number] = batch.batch.num_rows
+            if batch.batch.num_rows > room[number]:
+                enough = False
             if batch.scan is not self.sources[number].scan:
                 self._plan = _NO_WORDS  # first: an interrupt may raise before any line
                 self.sources[number].scan = batch.scan
+        for stage in self._stateful:
+            if stage.begin(self._state):
+                enough = False
+        if not enough or not len(self._plan):
+            self._make_room(batches)
+        self._message = _message(self._small_message_words)
+        for batch in batches:
+            batch.batch._export_to_c(self._address + 8 * EXPORTED * self._numbers[batch.name])
+
+    def _make_room(self, batches: Sequence[Unscanned]) -> None:
+        """Prepares the operators for batches with as many rows as this one and the earlier ones."""
+        room, self._room = self._room.copy(), [0] * len(self._room)  # an interrupt may raise before any line
         if not len(self._plan):
             self._write_plan()
+        for batch in batches:
+            number = self._numbers[batch.name]
+            room[number] = max(room[number], -(-batch.batch.num_rows // _ROWS_OF_ROOM) * _ROWS_OF_ROOM)
+        words_per_row = self._words_per_row
+        rows = room + [0] * (len(words_per_row) - len(room))
         netted_rows, words = 0, self._fixed_words + self._scratch_words
         for root in self._roots:
             netted_rows = max(netted_rows, root.prepare(rows, self._state))
             words += root.batch_words
-        for number, n in enumerate(rows):
-            words += words_per_row[number] * n
+        words += sum(map(mul, words_per_row, rows))
         netted_rows = max(netted_rows, *rows)
         if len(self._memory) < words:
             memory = np.empty(words, np.int64)
@@ -189,9 +209,7 @@ class Pipeline:
         slots = 8 * netted_rows + 8
         if len(self._slots) < slots:
             self._slots = np.empty(slots, np.int32)
-        self._message = _message(self._small_message_words)
-        for batch in batches:
-            batch.batch._export_to_c(self._address + 8 * EXPORTED * self._numbers[batch.name])
+        self._room = room
 
     def withdraw(self, batches: Sequence[Unscanned]) -> None:
         """Takes back the exported record batches that no call has read. The next call would read them."""
@@ -371,6 +389,7 @@ class Pipeline:
         """Frees the memory of a batch, except what a small batch needs."""
         self._message = _NO_MESSAGE
         if len(self._memory) > _KEPT_WORDS:
+            self._room = [0] * len(self._room)  # first: an interrupt may raise before any line
             self._memory, self._memory_bytes, self._slots = _NO_WORDS, _NO_WORDS.view(np.uint8), np.empty(0, np.int32)
 
 

@@ -60,8 +60,12 @@ class PointwiseOperator:
         """Returns how many rows of a batch, at most, the call can apply."""
         return maxsize
 
+    def begin(self, state: memoryview) -> bool:
+        """Begins a batch. Returns False: it needs no preparation."""
+        return False
+
     def prepare(self, rows: list[int], state: memoryview) -> int:
-        """Prepares a batch whose roots have these numbers of ``rows``, and writes the state.
+        """Prepares batches whose roots have these numbers of ``rows``, and writes the state.
 
         Sets the maximum number of rows of its own root. Returns how many rows are netted.
         """

@@ -26,6 +26,7 @@ class Source:
     - ``gate``: the table of the base tables that counts its tuples, and True if no count falls below 0; None if no
       table counts them.
     - ``nets``: True if its tuples are netted.
+    - ``counters``: the words of the base tables that count its changes (0 for none), and its rows that no stage reads.
     - ``condition``: the feed that tests the conditions that no scan tests.
     - ``text_columns``: the columns whose values a call enters in the dictionary.
     """
@@ -36,6 +37,7 @@ class Source:
         columns: Sequence[Column],
         gate: tuple[int, bool] | None,
         nets: bool,
+        counters: tuple[int, int],
         condition: FeedOperator | None = None,
     ) -> None:
         self.name = name
@@ -43,7 +45,7 @@ class Source:
         self.text_columns = [i for i, column in enumerate(columns) if column.type in _TEXT_TYPES]
         self.scan: Scan | None = None
         self._table, self._clamps = (0, False) if gate is None else gate
-        self._nets = nets
+        self._nets, self._counters = nets, counters
         self.condition = condition
 
     @staticmethod
@@ -84,6 +86,7 @@ class Source:
         words[kernels.S_FILTER_AT] = 0 if self.condition is None else plan.add(self.condition.plan_words(plan))
         words[kernels.S_TEXT_COLUMN_COUNT] = len(self.text_columns)
         words[kernels.S_TEXT_COLUMNS_AT] = plan.add(self.text_columns)
+        words[kernels.S_UPDATES], words[kernels.S_FILTERED] = self._counters
         return words
 
     def net(self, memory: np.ndarray, state: Sequence[int], block: int) -> Zset:

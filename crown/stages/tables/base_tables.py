@@ -67,6 +67,7 @@ class BaseTables:
         part.open(first_enforced + len(enforced) + 1)
         self._header = numbers(part.arena[: header_words(first_enforced + len(enforced) + 1)])
         self._number = {name: i for i, name in enumerate(columns)}
+        self._filtered = {name: int(table_at(i)) + _FILTERED for name, i in self._number.items()}
         windows = {window.relation.lower(): window for window in program.windows}
         self.retained = {
             name: WindowedTable(part, int(table_at(self._number[name])), columns[name], window)
@@ -109,9 +110,12 @@ class BaseTables:
         join stores."""
         return (self._tables[name].table, self.on_missing != "trust") if name in self._tables else None
 
+    def counters(self, name: str) -> tuple[int, int]:
+        """Returns the words that count the changes of a relation (0 if none does), and its rows that no stage reads."""
+        return self._tables[name].table + _UPDATES if name in self._tables else 0, self._filtered[name]
+
     def counts_alone(self, name: str) -> bool:
-        """Returns True if only a table of counted tuples, or a join, determines which deletes of a relation find a
-        row."""
+        """Returns True if only counted tuples, or a join, determine which deletes of a relation find a row."""
         return not any(name in other for other in (self._keyed, self.retained, self._unique))
 
     def lookup(self, name: str) -> JoinAsTable | None:
@@ -343,11 +347,7 @@ class BaseTables:
                 if name in self.missing:
                     header[table.table + _MISSING] += sign * int(self.missing[name].sum())
         for name, rows in batch.filtered.items():
-            header[self._filtered(name)] += sign * rows
-
-    def _filtered(self, name: str) -> int:
-        """Returns the word that counts the rows of a relation that no stage reads."""
-        return int(table_at(self._number[name])) + _FILTERED
+            header[self._filtered[name]] += sign * rows
 
     def _key_values(self, name: str, net: Zset, at: int) -> dict[str, object]:
         """Returns the values of the key of a tuple, by column name."""
@@ -390,7 +390,7 @@ class BaseTables:
         for _, table in self._counted:
             self._part.arena[table.table + _MISSING] = self._part.arena[table.table + _UPDATES] = 0
         for name in self._selected:
-            self._part.arena[self._filtered(name)] = 0
+            self._part.arena[self._filtered[name]] = 0
         for retained in self.retained.values():
             retained.reset_counters()
 
@@ -431,7 +431,7 @@ class BaseTables:
             "updates": updates | {name: table.updates for name, table in windowed},
         }
         if self._selected:
-            found["filtered"] = {name: int(arena[self._filtered(name)]) for name in self._selected}
+            found["filtered"] = {name: int(arena[self._filtered[name]]) for name in self._selected}
         if self._keyed:
             found["late"] = {name: keyed.late for name, keyed in self._keyed.items()}
             found["tombstones"] = {name: keyed.tombstones for name, keyed in self._keyed.items()}
