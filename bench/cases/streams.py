@@ -38,10 +38,11 @@ class Stream:
         return len(self.row)
 
     def head(self, n: int) -> Stream:
-        """Returns the first ``n`` updates."""
+        """Returns the first ``n`` updates, which do not keep the others in memory."""
         if n >= len(self):
             return self
-        return Stream(self.title, self.tables, self.relation[:n], self.row[:n], self.weight[:n])
+        relation, row, weight = (a[:n].copy() for a in (self.relation, self.row, self.weight))
+        return Stream(self.title, self.tables, relation, row, weight)
 
     def again(self, times: int) -> Stream:
         """Returns the stream ``times`` times in sequence; it must end with empty tables."""

@@ -16,6 +16,7 @@ from bench.cases.datasets import DataError
 from bench.cases.streams import Stream
 from bench.cases.workloads import Loaded, load
 from bench.harness.passes import ENUMERATING, Pass, one_pass
+from bench.spent import spent
 from bench.subjects.peers import foreign
 from bench.subjects.subject import Progress, SkipError, Subject
 
@@ -56,6 +57,7 @@ def bytes_per_tuple(result: dict[str, Any]) -> float | None:
     return None if state is None or live is None else state / max(live, 1)
 
 
+@spent("check")
 def _check(spec: dict[str, Any], make: Make) -> dict[str, Any]:
     check = spec["check"]
     loaded = load(spec["workload"], spec.get("data"), check["options"])
@@ -87,6 +89,7 @@ def _check(spec: dict[str, Any], make: Make) -> dict[str, Any]:
     }
 
 
+@spent("timed")
 def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress) -> dict[str, Any]:
     rows, stream = spec["batch_rows"], loaded.stream
     preload = min(spec.get("preload", loaded.first), len(stream))
@@ -119,6 +122,7 @@ def _uncounted(spec: dict[str, Any], stream: Stream) -> int:
     return int(bool(spec.get("preload")))  # the first one after loading still sets things up, such as live views
 
 
+@spent("warm_up")
 def _warm_up(spec: dict[str, Any], subject: Subject, stream: Stream) -> int:
     """Applies the beginning of the stream with an engine that is discarded. Returns the number of updates."""
     rows, started, done = spec["batch_rows"], time.perf_counter(), 0

@@ -8,13 +8,11 @@ from bench.cases import checksum
 from bench.cases.workloads import WORKLOADS, load
 
 
-def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Returns the ``check`` of a cell: options of the short stream, and (position, rows, checksum) of its checkpoints.
+def checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options of the short stream.
 
     The window of a graph stream is a third of it, so that rows are inserted, deleted and inserted again.
     """
-    import duckdb
-
     workload = WORKLOADS[name]
     short = dict(options) | {"prefix": workload.checked} | dict(workload.check_options)
     short.pop("arrived", None)
@@ -22,6 +20,13 @@ def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[st
         short["window"] = max(workload.checked // 3, 1)
     if workload.kind == "lambda":
         short |= {"prefix": 0, "steps": 400, "span": 0.0002}
+    return short
+
+
+def expectation(name: str, data: str | None, short: dict[str, Any]) -> list[list[int]]:
+    """Returns (position, rows, checksum) of the checkpoints of a workload with the options ``short``."""
+    import duckdb
+
     loaded = load(name, data, short)
     total = len(loaded.stream)
     expected = []
@@ -32,4 +37,4 @@ def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[st
                 connection.register(table, rows)
             ((count, total_checksum),) = connection.execute(checksum.sql(loaded.sql, loaded.outputs)).fetchall()
             expected.append([position, int(count), int(total_checksum)])
-    return {"options": short, "expected": expected}
+    return expected

@@ -20,6 +20,9 @@ scaling), and the result:
 - ``rss_peak`` and ``rss_before`` the run, ``state_peak_bytes``, ``live_tuples`` at that moment and ``bytes_per_tuple``,
   their quotient (see ``bench.harness.measure``), ``amplification`` (rows touched per update), ``stats`` and ``work``
   (the engine's counters at the end, and their growth over the timed part);
+- ``spent_s``, seconds of the whole cell by kind: ``load`` of the stream and ``expect``, DuckDB's results, once for all
+  cells over a stream and told with the first; ``check``; ``warm_up``; ``timed``, the passes with what is not counted in
+  ``seconds``: tables that are loaded first, samples, the start of another process; ``process``, everything else;
 - in the section spark: ``snapshot_bytes`` of a cell; for a rebuilt cell the number of batches ``replayed``, and
   ``batch_ms`` of a small batch after that;
 - in the section pipelines only: ``first`` and ``nights``, seconds by engine (see ``bench.subjects.pipelines``);

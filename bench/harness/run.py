@@ -1,20 +1,15 @@
-"""Runs sections: data are prepared once, expectations computed once, and every cell runs in a process of its own.
+"""Runs sections: data are prepared once, and cells over the same stream are measured one after the other.
 
-Processes run one at a time. At the quick scale all cells run in this process. A cell that does not return within its
-bound, plus a grace time for starting, is ended.
+At the quick scale all cells run in this process.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import subprocess
 import sys
 import tarfile
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +20,15 @@ from bench.cases.datasets import DataError
 from bench.cases.tpch import tables as tpch
 from bench.cases.workloads import WORKLOADS
 from bench.harness import results
-from bench.harness.cell import run
+from bench.harness.cell import together
+from bench.harness.forked import direct, forked
 from bench.harness.machine import machine
-from bench.harness.oracle import expectation
 from bench.harness.sections.catalogue import SECTIONS
 from bench.harness.sections.cells import Cell
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers.foreign import interpreter
 from bench.subjects.subject import SkipError
 
-GRACE_S = 90.0  # for imports, generating data, and the check
 TPCDS_SCALE = {"quick": tpcds.SMALL, "normal": tpcds.SMALL, "full": 1.0}
 TPCH_SCALE = {"quick": 0.001, "normal": 0.05, "full": 1.0}
 Report = Callable[[Cell], None]
@@ -47,130 +41,71 @@ def run_section(
     cells = [cell for cell in SECTIONS[name](scale) if wanted(cell)]
     if not cells:
         return None
-    here = machine()
+    tqdm.monitor_interval = 0  # without a thread, which a forked process would lack
+    here, done = machine(), dict[int, Cell]()
     data = unpacked(data, folder)
-    expected: dict[str, dict[str, Any]] = {}
-    done = []
-    bar = tqdm(cells, desc=f"{name:12}", unit="cell", dynamic_ncols=True, disable=not sys.stderr.isatty())
-    for cell in bar:
-        bar.set_postfix_str(f"{cell['workload']} {cell['engine']} {cell['mode']}")
-        cell["data_path"] = cell.pop("data", data)
-        done.append(_measured(cell, scale, folder, expected))
-        results.write(folder, name, here, scale, done)
-        report(done[-1])
+    groups: dict[str, list[int]] = {}
+    for number, cell in enumerate(cells):
+        cell["data"] = cell.get("data", data)
+        key = json.dumps([cell["workload"], cell["data"], cell["options"]], sort_keys=True)
+        groups.setdefault(key, []).append(number)
+    bar = tqdm(total=len(cells), desc=f"{name:12}", unit="cell", dynamic_ncols=True, disable=not sys.stderr.isatty())
+    for numbers in groups.values():
+        left = list(numbers)
+        for kind, value in _said([cells[number] for number in numbers], scale, folder):
+            cell = cells[left[0]]
+            at = f"{cell['workload']} {cell['engine']} {cell['mode']}"
+            if kind == "progress":
+                bar.set_postfix_str(f"{at} {value[0] / max(value[1], 1):.0%}")
+                continue
+            # Anything but a result is said of the process that all these cells have.
+            for number in [left.pop(0)] if kind == "result" else left:
+                result = value if kind == "result" else {"status": kind, "reason": value}
+                done[number] = _titled(cells[number], scale) | result
+                report(done[number])
+                bar.update()
+            results.write(folder, name, here, scale, [done[number] for number in sorted(done)])
+            bar.set_postfix_str(at)
+    bar.close()
     return folder / f"{name}.json"
 
 
-def _measured(cell: Cell, scale: str, folder: Path, expected: dict[str, dict[str, Any]]) -> Cell:
-    """Returns the cell with its result."""
+def _said(cells: Sequence[Cell], scale: str, folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yields what the process of cells over the same stream says, or why there is none."""
+    try:
+        options = _prepared(cells[0], scale, folder)
+    except FileNotFoundError:
+        yield "skipped", "TPC-H needs tpchgen-cli (pip install tpchgen-cli)"
+    except (DataError, SkipError) as error:
+        yield "skipped", str(error)
+    except Exception as error:
+        yield "failed", f"its data were not prepared: {error}"
+    else:
+        apart = direct if scale == "quick" else forked  # a process takes longer than a quick measurement
+        yield from apart(partial(together, [cell | {"options": options} for cell in cells], apart))
+
+
+def _prepared(cell: Cell, scale: str, folder: Path) -> dict[str, Any]:
+    """Returns the options of a cell with its data, which are generated unless they exist."""
+    options, kind = dict(cell["options"]), WORKLOADS[cell["workload"]].kind
+    if kind == "tpch":
+        factor = float(options.get("scale_factor", TPCH_SCALE[scale]))
+        options["tpch"] = str(tpch.prepare(folder / "data", factor))
+    if kind == "tpcds":
+        options["tpcds_scale"] = TPCDS_SCALE[scale]
+        python = interpreter("duckdb_extension_tpcds", "tpcds")
+        options["tpcds"] = str(tpcds.prepare(folder / "data", TPCDS_SCALE[scale], python))
+    return options
+
+
+def _titled(cell: Cell, scale: str) -> Cell:
+    """Returns the cell as it is written, with the titles of its workload and its engine."""
     titles: Cell = {
         "title": WORKLOADS[cell["workload"]].title,
         "engine_title": ENGINES[cell["engine"]].title,
         "scale": scale,
     }
-    cell = titles | cell
-    data = cell.pop("data_path")
-    checked = cell.pop("checked")
-    try:
-        options = dict(cell["options"])
-        if WORKLOADS[cell["workload"]].kind == "tpch":
-            factor = float(options.get("scale_factor", TPCH_SCALE[scale]))
-            options["tpch"] = str(tpch.prepare(folder / "data", factor))
-        if WORKLOADS[cell["workload"]].kind == "tpcds":
-            options["tpcds_scale"] = TPCDS_SCALE[scale]
-            python = interpreter("duckdb_extension_tpcds", "tpcds")
-            options["tpcds"] = str(tpcds.prepare(folder / "data", TPCDS_SCALE[scale], python))
-        spec = cell | {"data": data, "options": options}
-        if checked:
-            key = json.dumps([cell["workload"], data, options], sort_keys=True)
-            if key not in expected:
-                expected[key] = expectation(cell["workload"], data, options)
-            spec["check"] = expected[key]
-    except FileNotFoundError:
-        return cell | {"status": "skipped", "reason": "TPC-H needs tpchgen-cli (pip install tpchgen-cli)"}
-    except ImportError:
-        return cell | {"status": "skipped", "reason": "checking needs DuckDB (pip install duckdb)"}
-    except (DataError, SkipError) as error:
-        return cell | {"status": "skipped", "reason": str(error)}
-    if scale == "quick":  # starting a process takes longer than the measurement
-        return cell | run(spec, io.StringIO())
-    return cell | in_process(spec)
-
-
-def in_process(spec: dict[str, Any]) -> dict[str, Any]:
-    """Measures a cell in a process of its own. Returns its last report if the process had to be ended."""
-    limit = spec["bound_s"] * (spec["repeats"] + 1) + GRACE_S
-    environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_root()), environment.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "bench.harness.cell"]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdin.write(json.dumps(spec))
-    process.stdin.close()
-    said: list[str] = []
-    errors: list[str] = []
-    readers = [
-        threading.Thread(target=said.extend, args=(process.stdout,), daemon=True),
-        threading.Thread(target=errors.extend, args=(process.stderr,), daemon=True),
-    ]
-    for reader in readers:
-        reader.start()
-    position = f"cell {spec['workload']}"
-    bar = tqdm(total=100, desc=position, leave=False, disable=not sys.stderr.isatty(), bar_format="{l_bar}{bar}")
-    started = time.monotonic()
-    while process.poll() is None and time.monotonic() - started < limit:
-        time.sleep(0.05)
-        progress = _last(said, "progress")
-        if progress:
-            bar.n = round(100 * progress[0] / max(progress[1], 1))
-            bar.refresh()
-    bar.close()
-    ended = process.poll() is None
-    if ended:
-        _end(process)
-    for reader in readers:
-        reader.join(timeout=10)
-    process.stdout.close()
-    process.stderr.close()
-    result = _last(said, "result")
-    if result is not None:
-        return dict(result)
-    reached = _last(said, "progress")
-    how_far = f"after {reached[0]:,} of {reached[1]:,} updates" if reached else "before its first update"
-    if ended:
-        return {"status": "timeout", "reason": f"ended after {limit:.0f} s, {how_far}"}
-    last = errors[-1].strip()[:200] if errors else f"exit code {process.returncode}"
-    if process.returncode == -9:
-        last = "out of memory"
-    return {"status": "failed", "reason": f"stopped {how_far}: {last}"}
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """Ends a process that this run started, with the processes in its session."""
-    try:
-        os.killpg(process.pid, 15)
-        process.wait(timeout=5)
-    except (ProcessLookupError, subprocess.TimeoutExpired):
-        process.kill()
-        process.wait()
-
-
-def _last(lines: list[str], kind: str) -> Any:
-    for line in reversed(list(lines)):
-        if line.startswith("{"):
-            found = json.loads(line)
-            if kind in found:
-                return found[kind]
-    return None
-
-
-def _root() -> Path:
-    return Path(__file__).resolve().parents[2]
+    return titles | {name: value for name, value in cell.items() if name not in ("data", "checked")}
 
 
 def unpacked(data: str | None, folder: Path) -> str | None:

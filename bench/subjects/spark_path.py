@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from bench.cases.checksum import of_batch
 from bench.cases.streams import Stream
 from bench.cases.workloads import Loaded, load
+from bench.spent import spent
 from bench.subjects.peers.foreign import scratch
 from bench.subjects.subject import Progress, SkipError
 from crown.errors import CrownError
@@ -109,10 +110,11 @@ def _passed_through(spark: SparkSession, staged: dict[str, Path], folder: Path) 
     return writer.format("noop").start()
 
 
+@spent("check")
 def _check(spark: SparkSession, spec: dict[str, Any]) -> dict[str, Any]:
     """Compares count and checksum of the deltas of a short stream at its first checkpoint."""
     position, count, checksum = spec["check"]["expected"][0]
-    loaded = load(spec["workload"], spec.get("data"), spec["check"]["options"] | {"prefix": position})
+    loaded = load(spec["workload"], spec.get("data"), spec["check"]["options"]).head(position)
     totals = [0, 0]
 
     def follow(deltas: DataFrame, _: int) -> None:
@@ -132,6 +134,7 @@ def _check(spark: SparkSession, spec: dict[str, Any]) -> dict[str, Any]:
     return {"status": "passed", "positions": [position], "rows": count}
 
 
+@spent("timed")
 def _timed(spark: SparkSession, spec: dict[str, Any], loaded: Loaded, progress: Progress) -> dict[str, Any]:
     rows, given = spec["batch_rows"], spec.get("arguments", {})
     with scratch() as folder:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import signal
+import time
+from functools import partial
 from importlib.util import find_spec
 from xml.etree import ElementTree
 
@@ -15,7 +19,8 @@ from bench.cases.datasets import DataError
 from bench.cases.motifs import MOTIFS
 from bench.cases.tpch import tables as tpch
 from bench.harness import results
-from bench.harness.run import in_process
+from bench.harness.cell import together
+from bench.harness.forked import direct, forked
 from bench.harness.sections.catalogue import SECTIONS
 from bench.harness.sections.cells import SCALES, cell
 from bench.report.parts import PARTS
@@ -183,20 +188,50 @@ def test_the_results_of_a_loaded_graph_are_counted_and_state_is_linear(quick) ->
     assert whole["state_peak_bytes"] < 2.5 * half["state_peak_bytes"]
 
 
-def test_a_cell_runs_in_a_process_of_its_own() -> None:
+def measured(*specs):
+    """What cells over the same stream say, in a process for all and one for each."""
+    return list(forked(partial(together, specs, forked)))
+
+
+def test_every_cell_runs_in_a_process_of_its_own() -> None:
     spec = cell("3-hop", "crown", "delta", "quick") | {"data": "generated"}
     spec["options"] = spec["options"] | {"edges": 3_000, "vertices": 500}
-    result = in_process(spec)
-    assert result["status"] == "ok"
-    assert result["updates"] == 6_000
-    assert result["rss_peak"] > 0
+    found = [value for kind, value in measured(spec, spec | {"mode": "none"}) if kind == "result"]
+    assert len(found) == 2
+    for result in found:
+        assert (result["status"], result["check"]["status"]) == ("ok", "passed")
+        assert result["updates"] == 6_000
+        assert result["rss_peak"] > 0
+        assert {"check", "warm_up", "timed", "process"} <= set(result["spent_s"])
+    assert "load" in found[0]["spent_s"]
+    assert "load" not in found[1]["spent_s"], "a stream is loaded once"
 
 
 def test_what_a_process_cannot_do_is_a_result_not_a_crash() -> None:
     spec = cell("3-hop", "standard", "none", "quick") | {"data": "generated"}
-    result = in_process(spec)
+    (_, result) = measured(spec)[-1]
     assert result["status"] == "skipped"
     assert "delta" in result["reason"]
+
+
+def stuck(say) -> None:
+    say("progress", (1, 2))
+    time.sleep(60)
+
+
+def killed(say) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def raised(say) -> None:
+    raise ValueError("no such thing")
+
+
+def test_a_process_that_does_not_return_is_ended_and_one_that_fails_says_why() -> None:
+    assert list(forked(stuck, 0.5)) == [("progress", (1, 2)), ("timeout", "ended after 0 s")]
+    assert list(forked(killed)) == [("failed", "out of memory")]
+    for apart in (forked, direct):
+        assert list(apart(raised)) == [("failed", "ValueError: no such thing")]
 
 
 def test_every_cell_of_every_scale_names_a_known_engine_and_workload() -> None:

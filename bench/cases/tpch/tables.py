@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +66,7 @@ def stream(folder: Path, schema: Mapping[str, Mapping[str, str]], window: float 
     """Returns the stream over the tables of ``schema`` in ``folder``: whole tables first, then orders and their lines
     in a window, or, if the schema has neither, offers.
     """
-    tables = {name: _table(folder / f"{name}.parquet", columns) for name, columns in schema.items()}
+    tables = {name: _table(folder / f"{name}.parquet", tuple(columns.items())) for name, columns in schema.items()}
     never = np.iinfo(np.int64).max
     orders = np.sort(pq.read_table(folder / "orders.parquet", columns=["o_orderkey"]).column(0).to_numpy())
     width = int(window * len(orders))
@@ -90,7 +91,8 @@ def _shuffled(rows: int) -> np.ndarray:
     return np.random.default_rng(7).permutation(rows)
 
 
-def _table(path: Path, columns: Mapping[str, str]) -> pa.Table:
-    table = pq.read_table(path, columns=list(columns))
-    table = table.cast(pa.schema([(column, arrow_type(kind)) for column, kind in columns.items()])).combine_chunks()
-    return table.sort_by("o_orderkey") if "o_orderkey" in columns else table
+@lru_cache(maxsize=len(COLUMNS))
+def _table(path: Path, columns: tuple[tuple[str, str], ...]) -> pa.Table:
+    table = pq.read_table(path, columns=[column for column, _ in columns])
+    table = table.cast(pa.schema([(column, arrow_type(kind)) for column, kind in columns])).combine_chunks()
+    return table.sort_by("o_orderkey") if "o_orderkey" in table.column_names else table

@@ -19,6 +19,7 @@ import numpy as np
 from bench.cases.streams import Stream
 from bench.cases.triangles import hub_wall
 from bench.cases.workloads import load
+from bench.spent import spent
 from bench.subjects.subject import Progress
 from bench.subjects.triangle.plain import PlainCount
 from ivm_triangle import Triangle
@@ -78,6 +79,7 @@ def _batch(spec: dict[str, Any]) -> int | None:
     return spec["batch_rows"] * spec["arguments"]["copies"] if spec["mode"] == "batches" else None
 
 
+@spent("check")
 def _check(spec: dict[str, Any]) -> dict[str, Any]:
     """Compares the count at the checkpoints of a short stream with DuckDB's."""
     stream = load(spec["workload"], spec.get("data"), spec["check"]["options"]).stream
