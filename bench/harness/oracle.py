@@ -23,10 +23,11 @@ def checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
     return short
 
 
-def expectation(name: str, data: str | None, short: dict[str, Any]) -> list[list[int]]:
-    """Returns (position, rows, checksum) of the checkpoints of a workload with the options ``short``."""
+def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the ``check`` of a cell: options of the short stream; (position, rows, checksum) of its checkpoints."""
     import duckdb
 
+    short = checked_options(name, options)
     loaded = load(name, data, short)
     total = len(loaded.stream)
     expected = []
@@ -37,4 +38,4 @@ def expectation(name: str, data: str | None, short: dict[str, Any]) -> list[list
                 connection.register(table, rows)
             ((count, total_checksum),) = connection.execute(checksum.sql(loaded.sql, loaded.outputs)).fetchall()
             expected.append([position, int(count), int(total_checksum)])
-    return expected
+    return {"options": short, "expected": expected}

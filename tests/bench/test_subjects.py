@@ -89,7 +89,7 @@ def test_what_a_subject_cannot_do_it_says_in_one_line() -> None:
 
 
 def test_the_folders_of_bench_import_one_way() -> None:
-    order = ("cases", "demo", "subjects", "harness", "report", "commands")
+    order = ("spent", "cases", "demo", "subjects", "harness", "report", "commands")
     for file in ROOT.joinpath("bench").rglob("*.py"):
         place = file.relative_to(ROOT / "bench").with_suffix("").parts[0]
         named = re.findall(r"^ *from bench\.(\w+)", file.read_text(), re.MULTILINE)
