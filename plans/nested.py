@@ -49,6 +49,12 @@ def is_nested(type_: str) -> bool:
     return type_.endswith(">")
 
 
+def is_struct(type_: str) -> bool:
+    """Returns whether a type is that of structs."""
+    found = parts(type_) if is_nested(type_) else None
+    return found is not None and found.kind == STRUCT
+
+
 @cache
 def parts(type_: str) -> Parts | None:
     """Returns the parts of a type in any notation, or None if it is not nested. Raises ValueError if it is

@@ -113,6 +113,19 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
     return typed(_called(op, args, value))
 
 
+def _whole_quotient(left: Expr, right: Expr) -> Expr:
+    """Returns DIV of decimals: the divisor divides the rest exactly. Raises PlanError if no decimal holds the rest."""
+    whole = call("sub", left, call("mod", left, right))
+    wanted, made = (max(as_decimal(one.type)[1] for one in given) for given in ((left, right), (whole,)))
+    if made < wanted:
+        raise PlanError(f"DIV of {left.type} and {right.type} needs more digits than a decimal has", hint="use CAST")
+    return cast(call("div", whole, right), "int64")
+
+
+def _is_exact(value: Expr) -> bool:
+    return value.type in INTEGERS or decimal_parts(value.type) is not None
+
+
 def typed(expr: Expr) -> Expr:
     """Returns a call. Raises PlanError if it reads an untyped ARRAY() and its own type does not show that, because
     callers check only its type."""
@@ -131,6 +144,8 @@ def _called(op: str, args: tuple[Expr, ...], value: Any) -> Expr:
         return _arithmetic(op, *args)
     if op == "neg" and args[0].type in INTERVALS:
         return call("mul", args[0], lit(-1))
+    if op == "intdiv" and all(map(_is_exact, args)) and any(decimal_parts(arg.type) for arg in args):
+        return _whole_quotient(*args)
     if op in ("and", "or", "not"):
         return Expr(op, "bool", tuple(_boolean(op.upper(), arg) for arg in args))
     if op == USER:

@@ -18,7 +18,7 @@ from plans.expressions.functions.function import place
 from plans.expressions.functions.user import NAMED, USER, UserAggregate
 from plans.expressions.macros.lists import aggregated as listed
 from plans.expressions.macros.meanings import as_text
-from plans.nested import STRUCT, array_of, is_nested, parts
+from plans.nested import array_of, is_nested, is_struct, parts
 from plans.types import INTERVALS, decimal_parts
 
 Share = float | tuple[float, ...] | None
@@ -134,14 +134,36 @@ def _extreme(descending: bool, nulls_last: bool) -> Callable[[AggregateCall, Add
 
     def rewrite(aggregate: AggregateCall, add: Add) -> Expr:
         value, function = aggregate.values[0], "max" if descending else "min"
-        made = parts(value.type) if is_nested(value.type) else None
-        if made is None or made.kind != STRUCT:
+        if not is_struct(value.type):
             return add(replace(aggregate, function=function))
-        order = tuple((call("get_field", value, lit(name)), descending, nulls_last) for name in made.names)
+        order = _by_fields(value, descending, nulls_last)
         found = firsts(replace(aggregate, function="array_agg", distinct=False, order=order), 1, False, add)
         return call("element_at", found, lit(1))
 
     return rewrite
+
+
+def _best(descending: bool, nulls_last: bool) -> Callable[[AggregateCall, Add], Expr]:
+    """Returns a function that rewrites MAX_BY or MIN_BY of a struct, whose fields are compared in order. Ties are
+    broken by the least value."""
+
+    def rewrite(aggregate: AggregateCall, add: Add) -> Expr:
+        value, by = aggregate.values
+        order = *_by_fields(by, descending, nulls_last), (value, False, False)
+        where = *aggregate.where, call("not", call("isnull", by))
+        called = AggregateCall("array_agg", (value,), where=where, order=order)
+        return call("element_at", firsts(called, 1, True, add), lit(1))
+
+    return rewrite
+
+
+def _by_fields(value: Expr, descending: bool, nulls_last: bool) -> tuple[tuple[Expr, bool, bool], ...]:
+    """Returns the order of the fields of a struct, and of the structs in it."""
+    found = parts(value.type) if is_struct(value.type) else None
+    if found is None:
+        return ((value, descending, nulls_last),)
+    fields = (call("get_field", value, lit(name)) for name in found.names)
+    return tuple(one for field in fields for one in _by_fields(field, descending, nulls_last))
 
 
 def _joined(aggregate: AggregateCall, add: Add) -> Expr:
@@ -278,6 +300,10 @@ _REWRITES: dict[str, Callable[[AggregateCall, Add], Expr]] = {
     "bool_or": _of_truth("max"),
     "corr_or_nan": _or_nan("corr"),
     "regr_slope_or_nan": _or_nan("regr_slope"),
+    "max_by": _best(True, True),
+    "min_by": _best(False, False),
+    "max_by_or_null": _best(True, False),
+    "min_by_or_null": _best(False, True),
     "any_value": _as("min"),
     "first": _as("min"),
     "last": _as("max"),
@@ -301,6 +327,16 @@ _REWRITES: dict[str, Callable[[AggregateCall, Add], Expr]] = {
 PICKED = {"max_by": (2, True), "min_by": (2, False), "mode": (1, True)}
 """Aggregates whose value is that of one row of a group: the number of their arguments, and whether the row is the last
 of an order. `mode` orders by the frequency of the values."""
+
+
+def picked(aggregate: AggregateCall) -> AggregateCall | None:
+    """Returns an aggregate of `PICKED`, or None for other aggregates, and for those that compare structs."""
+    name = aggregate.function.removesuffix("_or_null")
+    if name not in PICKED or (name != "mode" and is_struct(aggregate.values[-1].type)):
+        return None
+    return replace(aggregate, function=name)
+
+
 NAMES = (*_REWRITES, *PICKED)
 """The names of the aggregates that are rewritten."""
 

@@ -157,6 +157,45 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
     ("snowflake", "SELECT a + 1 AS z, s FROM r WHERE z > 1 QUALIFY ROW_NUMBER() OVER (PARTITION BY z ORDER BY id) = 1",
      "SELECT a + 1, s FROM r WHERE a + 1 > 1 QUALIFY ROW_NUMBER() OVER "
      "(PARTITION BY a ORDER BY id, a, s NULLS FIRST) = 1"),
+    ("tsql", "SELECT r.id, q.v FROM r OUTER APPLY (SELECT TOP 1 v FROM u WHERE u.a = r.a ORDER BY v DESC) AS q",
+     "SELECT r.id, (SELECT MAX(v) FROM u WHERE u.a = r.a) FROM r"),
+    ("oracle", "SELECT r.id, q.v, q.n FROM r OUTER APPLY (SELECT v, COUNT(*) AS n FROM u WHERE u.a = r.a GROUP BY v) q",
+     "SELECT r.id, q.v, q.n FROM r LEFT JOIN (SELECT a, v, COUNT(*) AS n FROM u GROUP BY ALL) AS q ON q.a = r.a"),
+    ("postgres", "SELECT r.id, q.k, q.x FROM r CROSS JOIN LATERAL (VALUES ('a', r.a), ('b', r.b + 1)) AS q(k, x) "
+     "WHERE q.x IS NOT NULL", "SELECT id, 'a', a FROM r WHERE a IS NOT NULL UNION ALL SELECT id, 'b', b + 1 FROM r "
+     "WHERE b IS NOT NULL"),
+    ("tsql", "SELECT r.id, q.x FROM r CROSS APPLY (VALUES (r.a), (r.b)) AS q(x)",
+     "SELECT id, a FROM r UNION ALL SELECT id, b FROM r"),
+    ("spark", "SELECT r.id, col1, col2 FROM r, LATERAL (VALUES ('a', r.a), ('b', r.b)) AS q",
+     "SELECT id, 'a', a FROM r UNION ALL SELECT id, 'b', b FROM r"),
+    ("postgres", "SELECT id, (SELECT MAX(x) FROM (VALUES (a), (b), (1)) AS q(x)) AS m, (SELECT COUNT(DISTINCT x) FROM "
+     "(VALUES (r.a), (r.b)) AS q(x)) AS n FROM r", "SELECT id, GREATEST(a, b, 1), (a IS NOT NULL)::INT + (b IS NOT "
+     "NULL AND b IS DISTINCT FROM a)::INT FROM r"),
+    ("postgres", "WITH q AS (VALUES (1, 'x'), (2, 'y')) SELECT id, column2 FROM q JOIN r ON r.a = column1",
+     "SELECT id, CASE a WHEN 1 THEN 'x' ELSE 'y' END FROM r WHERE a IN (1, 2)"),
+    ("snowflake", "SELECT id, q.column2 FROM r JOIN (VALUES (1, 'x'), (2, 'y')) AS q ON r.a = q.column1",
+     "SELECT id, CASE a WHEN 1 THEN 'x' ELSE 'y' END FROM r WHERE a IN (1, 2)"),
+    ("duckdb", "SELECT id, col1 FROM (VALUES (1, 'x'), (2, 'y')) JOIN r ON r.a = col0",
+     "SELECT id, CASE a WHEN 1 THEN 'x' ELSE 'y' END FROM r WHERE a IN (1, 2)"),
+    ("postgres", "SELECT id FROM r WHERE NOT EXISTS (SELECT FROM u WHERE u.a = r.a)",
+     "SELECT id FROM r WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.a = r.a)"),
+    ("spark", "SELECT a, MAX_BY(b, STRUCT(s, id)) AS x, MIN_BY(s, NAMED_STRUCT('b', b, 'q', STRUCT(id, s))) AS y FROM "
+     "r GROUP BY a", "SELECT a, list(b ORDER BY s DESC NULLS LAST, id DESC, b NULLS FIRST)[1], list(s ORDER BY b NULLS "
+     "FIRST, id, s NULLS FIRST)[1] FROM r GROUP BY a"),
+    ("duckdb", "SELECT a, arg_max(b, (s, id)) AS x, arg_min(id, {'b': b, 's': s}) AS y FROM r GROUP BY a",
+     "SELECT a, list(b ORDER BY s DESC NULLS FIRST, id DESC, b) FILTER (b IS NOT NULL)[1], list(id ORDER BY b NULLS "
+     "LAST, s NULLS LAST, id)[1] FROM r GROUP BY a"),
+    ("duckdb", "SELECT a, list_sort(list({'s': s, 'b': b, 'id': id})) AS x, list_reverse_sort(list({'s': s, 'b': b})) "
+     "AS y FROM r GROUP BY a", ""),
+    ("spark", "SELECT a, TRANSFORM(ARRAY_SORT(COLLECT_LIST(STRUCT(s, id, b))), x -> x.b) AS l FROM r GROUP BY a",
+     "SELECT a, list(b ORDER BY s NULLS FIRST, id, b NULLS FIRST) FROM r GROUP BY a"),
+    ("postgres", "SELECT id, s COLLATE \"C\" < 'b' AS x, to_timestamp(floor(extract(epoch from r.at) / 900) * 900) AS "
+     "t FROM r", "SELECT id, s < 'b', to_timestamp(floor(epoch(r.at) / 900) * 900) FROM r"),
+    ("snowflake", "SELECT a, LISTAGG(s, '/') WITHIN GROUP (ORDER BY s) AS l, ARRAY_SIZE(PARSE_JSON(MAX(s)):a.b) AS n "
+     "FROM r GROUP BY a", "SELECT a, COALESCE(string_agg(s, '/' ORDER BY s), ''), CASE WHEN MAX(s) LIKE '{%' THEN 2 "
+     "END FROM r GROUP BY a"),
+    ("snowflake", "SELECT id, TIME_SLICE(r.at, 15, 'MINUTE', 'END') AS t FROM r",
+     "SELECT id, time_bucket(INTERVAL 15 MINUTE, r.at) + INTERVAL 15 MINUTE FROM r"),
 )  # fmt: skip
 
 
@@ -230,6 +269,13 @@ def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_t
             "SELECT id FROM UNNEST([r.a]) AS q(x), r",
             "UNNEST without a table before it in FROM is not supported",
         ),
+        (
+            "postgres",
+            "SELECT q.k FROM r, LATERAL (VALUES (1, r.a), (2)) AS q(k)",
+            "this row of VALUES has 1 columns, the first one has 2",
+        ),
+        ("postgres", "SELECT q.k FROM (VALUES (r.id)) AS q(k), r", "VALUES takes constants, not the column id"),
+        ("postgres", "SELECT FROM r", "SQL: there is no column after this word"),
         ("postgres", "CREATE VIEW v AS SELECT a FROM r", "CREATE is not a query that can be maintained"),
         (
             "spark",
@@ -266,6 +312,8 @@ def test_what_has_no_meaning_is_refused(dialect: str, query: str, message: str) 
         ),
         ("sqlite", "SELECT e.key FROM r, JSON_TREE(s) AS e", r"write UNNEST\(JSON_MEMBERS"),
         ("duckdb", "SELECT UNNEST([nums], recursive := true) AS n FROM r", r"write UNNEST\(FLATTEN\(x\)\)"),
+        ("duckdb", "SELECT id FROM r WHERE s COLLATE NOCASE = 'a'", r"compare LOWER\(x\) to ignore case"),
+        ("postgres", "SELECT id FROM r WHERE (d, d) OVERLAPS (d, d)", "compare the ends: a < d AND c < b"),
         ("snowflake", "SELECT TYPEOF(PARSE_JSON(s)) AS t FROM r", r"JSON_KIND\(js\) returns the type of JSON"),
     ],
 )

@@ -217,6 +217,9 @@ def _full(pattern: str) -> Callable[[Expr], Expr]:
 TABLE = (
     macro("list_flatten", "any", lambda array: call("flatten", call("array_compact", array)),
           note="DuckDB's FLATTEN: a NULL among the lists has no elements.", internal=True),
+    macro("list_in_order", "any =bool =bool", lambda array, up, first: call("ordered_list", array, up, first),
+          note="DuckDB's LIST_SORT: whether it ascends, and NULLs are first; NULL is the greatest value of a field.",
+          internal=True),
     macro("own_bit_count", "integer", _bits, note="DuckDB's BIT_COUNT: counts the bits of the type.", internal=True),
     macro("long_printf", "any [any] ...", _printed, note="DuckDB's PRINTF: whole numbers have 64 bits.", internal=True),
     macro("percent_encode", "string", _encoded, note="DuckDB's URL_ENCODE: `%20` is a space.", internal=True),

@@ -121,6 +121,6 @@ TABLE = (
     macro("try_parse_url", "string string [string]", lambda *given: call("parse_url", *given)),
     macro("try_url_decode", "string", lambda text: call("url_decode", text)),
     macro("instr", "string string", lambda text, wanted: call("locate", wanted, text), also=("strpos",)),
-    macro("space", "=int32", lambda count: call("repeat", lit(" "), count)),
+    macro("space", "int32", lambda count: call("repeat", lit(" "), count)),
     *map(_signs_first, ("trim", "ltrim", "rtrim")),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from plans.frontends.aggregates import VALUE, GroupColumns, pick
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.sessions import in_sessions
 from plans.frontends.catalyst.tree import Node
-from plans.frontends.rewrites import PICKED, AggregateCall, rewritten
+from plans.frontends.rewrites import PICKED, AggregateCall, picked, rewritten
 from plans.payloads.sums import BITS, ONCE
 from plans.queries.algebra import Group, Query, Relation, Source, inputs, replaced, split, unused
 
@@ -88,7 +88,8 @@ class Rows(GroupColumns):
         if kind == "Mode" and "false" in str(inner.fields.get("reverseOpt")):
             raise PlanError("MODE of the greatest value is not supported", hint="order it by the value, rising")
         called = AggregateCall(function, tuple(values), distinct, where)
-        return self._picked(called) if function in PICKED else rewritten(called, self.added)
+        one = picked(called)
+        return rewritten(called, self.added) if one is None else self._picked(one)
 
     def pivoted(self, node: Node, translate: Callable[[Node], Expr]) -> list[Expr]:
         """Returns the columns of a group for an aggregate of PIVOT: one for each value that it names."""

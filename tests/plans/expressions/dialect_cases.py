@@ -13,6 +13,9 @@ _ALL_AT_ONE = "REDUCE(ARRAY_COMPACT(arr), CAST({} AS BIGINT), (t, x) -> t {} x)"
 DIALECT_GROUPS = (
     examples(
         (
+            ("LIST_IN_ORDER(arr, TRUE, FALSE)", "ARRAY_SORT(arr)"),
+            ("LIST_IN_ORDER(arr, FALSE, FALSE)", "SORT_ARRAY(arr, FALSE)"),
+            ("LIST_IN_ORDER(words, TRUE, TRUE)", "SORT_ARRAY(words)"),
             ("NEAREST(dbl)", "ROUND(dbl, 0)"),
             ("NEAREST(dec)", "ROUND(dec, 0)"),
             ("NEAREST(num)", "num"),

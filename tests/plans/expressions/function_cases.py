@@ -232,10 +232,11 @@ FUNCTION_GROUPS = (
     ),
     Group(
         "`DIV`",
-        "whole numbers; the result is a BIGINT",
+        "whole numbers, decimals; the result is a BIGINT",
         "a divisor of 0",
         "The fraction is dropped.",
-        ("num DIV num2", "big DIV num2", "big DIV 7", "-7 DIV 2", "num DIV 0", "num DIV -1"),
+        ("num DIV num2", "big DIV num2", "big DIV 7", "-7 DIV 2", "num DIV 0", "num DIV -1",
+         "dec DIV 3", "dec DIV 0.7", "num DIV dec", "-dec DIV dec"),
     ),
     examples(
         (*(f"{f}({name}, {name}2)" for f in ("GREATEST", "LEAST") for name in ("big", "num", "dbl", "dec", "wide",
@@ -288,7 +289,8 @@ FUNCTION_GROUPS = (
          "REPLACE(str, 'ß', str2)", "REPLACE(str, NULL, 'x')", "TRANSLATE(str, 'abß', 'xy')",
          "TRANSLATE(str, str2, 'zz')", "TRANSLATE(str, 'aa', 'xy')", "REVERSE(str)", "REPEAT(str, 3)", "REPEAT(str, 0)",
          "REPEAT(str, -1)", "LPAD(str, 5, 'xy')", "RPAD(str, 5, 'xy')", "LPAD(str, 3)", "RPAD(str, 1)",
-         "LPAD(str, 5, '')", "RPAD(str, -1, 'x')", "LPAD(str, 6, str2)", "LPAD(num, 6, '0')", "REVERSE(NULL)"),
+         "LPAD(str, 5, '')", "RPAD(str, -1, 'x')", "LPAD(str, 6, str2)", "LPAD(num, 6, '0')", "REVERSE(NULL)",
+         "REPEAT(str, num % 4)", "LPAD(str, num % 4, 'xy')", "RPAD(str, num2 % 6, str2)", "SPACE(num % 3)"),
     ),
     examples(
         ("INSTR(str, 'a')", "INSTR(str, '')", "INSTR(str, str2)", "LOCATE('b', str)", "LOCATE('a', str, 2)",

@@ -73,6 +73,7 @@ MORE_GROUPS = (
          "ARRAY_DISTINCT(arr)", "ARRAY_DISTINCT(deep)", "ARRAY_DISTINCT(reals)", "SORT_ARRAY(arr)",
          "SORT_ARRAY(ARRAY(NAMED_STRUCT('a', num, 'b', str), NAMED_STRUCT('a', 1, 'b', 'm'), NULL))", "recs.n",
          "SORT_ARRAY(ARRAY(NAMED_STRUCT('a', str, 'b', num), NAMED_STRUCT('a', 'm', 'b', 2), NULL), false)",
+         "ARRAY_SORT(ARRAY(NAMED_STRUCT('a', str, 'b', num), NAMED_STRUCT('a', 'm', 'b', 2), NULL))",
          "SORT_ARRAY(words, false)", "SORT_ARRAY(reals)", "SORT_ARRAY(reals, false)", "ARRAY_MIN(arr)",
          "ARRAY_MAX(words)", "ARRAY_MIN(reals)", "ARRAY_MAX(reals)", "SLICE(arr, 2, 2)", "SLICE(words, -2, 1)",
          "SLICE(arr, num, 2)", "FLATTEN(deep)", "ARRAY_JOIN(words, '-')", "ARRAY_JOIN(words, ',', '?')",

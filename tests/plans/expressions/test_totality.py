@@ -139,6 +139,7 @@ TEXTS_OF: dict[str, list[Any]] = {
     "from_json": ["MAP<STRING, INT>", "a INT, b ARRAY<STRING>", "a DATE, b TIMESTAMP"],
     "split": ["a", "[a-z]+"],
     "sort_array": [True, False],
+    "ordered_list": [True, False],
     "timestampdiff": ["day", "MONTH", "microsecond"],
     "date_format": ["yyyy-MM-dd", "G y yy EEE HH:mm:ss.SSSSSS a h K k Q"],
     "read_timestamp": ["yyyy", "y", "yyyy-MM-dd"],

@@ -233,9 +233,9 @@ def codes(values: pa.Array) -> np.ndarray:
     return pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().astype(np.int64)
 
 
-def _in_order(value: pa.Array, descending: bool, nulls_last: bool) -> pa.Array:
+def _in_order(value: pa.Array, descending: bool, nulls_last: bool, greatest: bool = False) -> pa.Array:
     """Returns the elements, sorted within each array; NaN is the greatest. Structs are compared by their fields in
-    order, where NULL is the least."""
+    order, where NULL is the least, or the `greatest`."""
     sizes, elements = elements_of(value)
     keys: dict[str, Any] = {"row": rows_of(sizes)}
     by: list[tuple[str, str]] = [("row", "ascending")]
@@ -247,7 +247,7 @@ def _in_order(value: pa.Array, descending: bool, nulls_last: bool) -> pa.Array:
         by.append((f"there{place}", "descending" if last else "ascending"))
         if pa.types.is_struct(part.type):
             for field in part.flatten():
-                add(field, descending)
+                add(field, descending != greatest)
             return
         if pa.types.is_floating(part.type):
             keys[f"nan{place}"] = pc.fill_null(pc.is_nan(part), False)
@@ -263,6 +263,11 @@ def _sort(type_: pa.DataType, value: pa.Array, *rising: pa.Scalar) -> pa.Array:
     up = not rising or bool(rising[0].as_py())
     sizes, _ = elements_of(value)
     return listed(sizes, _in_order(value, not up, not up), type_, validity(value))
+
+
+def _list_sort(type_: pa.DataType, value: pa.Array, up: pa.Scalar, nulls_first: pa.Scalar) -> pa.Array:
+    ordered = _in_order(value, not up.as_py(), not nulls_first.as_py(), True)
+    return listed(elements_of(value)[0], ordered, type_, validity(value))
 
 
 def _extreme(descending: bool) -> Callable[..., Any]:
@@ -397,10 +402,13 @@ TABLE = (
     function("sort_array", "any [=bool]", _plain_array("SORT_ARRAY", False, True), lambda type_, value, *up: on_arrays(
         lambda array: _sort(type_, array, *up), value), note="NULLs are first, or last in descending order."),
     function(
-        "sorted_array", "any", _plain_array("ARRAY_SORT", False), hidden=True, sql=lambda a: f"ARRAY_SORT({a[0]})",
+        "sorted_array", "any", _plain_array("ARRAY_SORT", False, True), hidden=True,
+        sql=lambda a: f"ARRAY_SORT({a[0]})",
         evaluate=arrays(lambda type_, value: listed(
             elements_of(value)[0], _in_order(value, False, True), type_, validity(value))),
     ),
+    function("ordered_list", "any =bool =bool", _plain_array("LIST_SORT", False, True), hidden=True,
+             evaluate=lambda type_, value, *how: on_arrays(lambda array: _list_sort(type_, array, *how), value)),
     function("array_min", "any", _plain_array("ARRAY_MIN", True), _extreme(False)),
     function("array_max", "any", _plain_array("ARRAY_MAX", True), _extreme(True)),
     function("slice", "any int32 int32", same_array("SLICE"), arrays(_slice), null="a start of 0", note=_LAST),

@@ -24,7 +24,7 @@ _MAPPINGS = (
     "mappings."
 )
 _SPACES = "Removes only spaces, or the given characters. Also `TRIM(BOTH x FROM y)`, with LEADING and TRAILING."
-_AT_MOST = f"At most {LONGEST:,} characters."
+_AT_MOST = f"more than {LONGEST:,} characters"
 _TRIMS = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}
 
 
@@ -96,8 +96,14 @@ def _split_part(text: str, delimiter: str, number: int) -> str | None:
     return parts[place] if 0 <= place < len(parts) else ""
 
 
-def _padding(left: bool) -> Callable[..., str]:
-    def padded(text: str, width: int, characters: str = " ") -> str:
+def _repeated(text: str, count: int) -> str | None:
+    return text * max(count, 0) if count * len(text) <= LONGEST else None
+
+
+def _padding(left: bool) -> Callable[..., str | None]:
+    def padded(text: str, width: int, characters: str = " ") -> str | None:
+        if width > LONGEST:
+            return None
         missing = width - len(text)
         if missing <= 0 or not characters:
             return text[: max(width, 0)]
@@ -163,9 +169,9 @@ TABLE = (
     function("locate", "string string [int32]", "int32", _located, also=("position", "charindex"),
              note="Positions count from 1; 0 means not found. Also `POSITION(x IN y)`."),
     function("reverse", "string", "string", plain(lambda value: pc.utf8_reverse(readable(value)))),
-    function("repeat", "string =int32", _limited("REPEAT"), each(lambda text, n: text * max(n, 0)), note=_AT_MOST),
-    function("lpad", "string =int32 [string]", _limited("LPAD"), each(_padding(True)), note=_AT_MOST),
-    function("rpad", "string =int32 [string]", _limited("RPAD"), each(_padding(False)), note=_AT_MOST),
+    function("repeat", "string int32", _limited("REPEAT"), each(_repeated), null=_AT_MOST),
+    function("lpad", "string int32 [string]", _limited("LPAD"), each(_padding(True)), null=_AT_MOST),
+    function("rpad", "string int32 [string]", _limited("RPAD"), each(_padding(False)), null=_AT_MOST),
     function("split_part", "string string int32", "string", each(_split_part), null="part 0",
              note="A part that does not exist is the empty text."),
     function("translate", "string string string", "string", each(_translated)),

@@ -18,7 +18,7 @@ from plans.expressions.functions.user import NAMED, UserAggregate
 from plans.frontends.aggregates import VALUE, GroupColumns, pick
 from plans.frontends.fields import struct
 from plans.frontends.frames import session_end
-from plans.frontends.rewrites import PICKED, AggregateCall, firsts, rewritten
+from plans.frontends.rewrites import PICKED, AggregateCall, firsts, picked, rewritten
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
 from plans.frontends.sql.groups.groupings import Grouping
 from plans.frontends.sql.groups.ordered import OrderedCall, check_accuracy, ordered_call
@@ -35,7 +35,8 @@ _CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", 
 _ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct", "bit_and", "bit_or")
 _OWN = {
     "avg": "double_avg", "percentile": "decimal_percentile", "percentile_disc": "percentile_of_values",
-    "max": "max_or_null", "min": "min_or_null", "string_agg": "plain_string_agg",
+    "max": "max_or_null", "min": "min_or_null", "max_by": "max_by_or_null", "min_by": "min_by_or_null",
+    "string_agg": "plain_string_agg",
     "corr": "corr_or_nan", "regr_slope": "regr_slope_or_nan",
 }  # fmt: skip
 """The meaning of aggregates in other dialects than Spark: all dialects differ in aggregates of structs, DuckDB in the
@@ -248,7 +249,8 @@ class Groups(GroupColumns):
             values = [cast(value, "bool") if value.type == "null" else value for value in values]
         where = tuple(self._argument(part) for part in conditions)
         called = AggregateCall(function, tuple(values), distinct, where)
-        return self._picked(called) if function in PICKED else rewritten(called, self.added)
+        one = picked(called)
+        return rewritten(called, self.added) if one is None else self._picked(one)
 
     def _ordered(self, function: str, ordered: OrderedCall, conditions: list[exp.Expression]) -> Expr:
         """Returns the value of an aggregate of values in order."""

@@ -82,12 +82,11 @@ def _bare(node: exp.Expression, called: exp.Expression) -> exp.Expression:
 def _rows(node: exp.Values, read: str, text: Text) -> exp.Expression:
     """Returns the rows of VALUES as a query."""
     made: exp.Expression | None = None
-    width = 0
-    for row in node.expressions:
-        values = row.expressions if isinstance(row, exp.Tuple) else [unwrapped(row)]
-        width = width or len(values)
-        if len(values) != width:
-            raise text.error(f"this row of VALUES has {len(values)} columns, the first one has {width}", row)
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [unwrapped(row)] for row in node.expressions]
+    for row, values in zip(node.expressions, rows, strict=True):
+        if len(values) != len(rows[0]):
+            raise text.error(f"this row of VALUES has {len(values)} columns, the first one has {len(rows[0])}", row)
+    for row, values in zip(node.expressions, rows, strict=True):
         column = row.find(exp.Column)
         if column is not None:
             raise text.error(f"VALUES takes constants, not the column {column.name}", column, "write a SELECT")

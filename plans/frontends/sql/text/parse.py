@@ -29,11 +29,18 @@ from plans.frontends.sql.text.rewrites.best import with_best
 from plans.frontends.sql.text.rewrites.clickhouse import from_clickhouse
 from plans.frontends.sql.text.rewrites.conversions import (
     with_conversions,
+    with_empty_texts,
     with_limits,
     without_empty_orders,
 )
 from plans.frontends.sql.text.rewrites.events import with_events
-from plans.frontends.sql.text.rewrites.generators import with_arrays, with_flattened, with_series
+from plans.frontends.sql.text.rewrites.generators import (
+    with_applied,
+    with_arrays,
+    with_flattened,
+    with_series,
+    with_values,
+)
 from plans.frontends.sql.text.rewrites.pivot_statements import with_pivots
 from plans.frontends.sql.text.rewrites.quantifiers import without_quantifiers
 from plans.frontends.sql.text.translate import (
@@ -93,7 +100,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
                 limit.pop()  # LIMIT ALL is no limit
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
         found = [with_events(with_samples(statement, dialect), dialect) for statement in found]
-        found = [with_shorthands(statement, text) for statement in found]
+        found = [with_values(with_applied(with_shorthands(statement, text)), dialect) for statement in found]
         if dialect not in SPARK:
             found = [with_zones(with_arrows(statement, dialect, text), dialect, text) for statement in found]
             found = [with_json_rows(statement, dialect, text) for statement in found]
@@ -106,7 +113,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
             found = [with_meanings(statement, dialect, text) for statement in found]
             found = [with_lengths(with_paths(with_wall_clocks(statement), text)) for statement in found]
             found = [with_json(statement, dialect, text) for statement in found]
-            found = [with_conversions(statement, dialect, text) for statement in found]
+            found = [with_conversions(with_empty_texts(statement, dialect), dialect, text) for statement in found]
             found = [with_regexes(statement, dialect, text) for statement in found]
             found = [with_percents(statement, dialect, text) for statement in found]
             found = [in_spark(with_moments(statement, dialect), dialect, text) for statement in found]
@@ -228,7 +235,10 @@ def _check_order(tokens: list[Any], text: str) -> None:
             problem = f"there is nothing {'after' if follows else 'before'} this comma"
         elif word in ("ON", "USING", "AS") and follows:
             problem = f"{word} is not complete"
-        elif after == "FROM" and (word == "SELECT" or (before == "SELECT" and word in ("DISTINCT", "ALL"))):
+        elif after == "FROM" and (
+            (word == "SELECT" and words[max(i - 1, 0) : i + 1] != ["EXISTS", "("])
+            or (before == "SELECT" and word in ("DISTINCT", "ALL"))
+        ):
             problem = "there is no column after this word"
         elif word == "(" and after == ")" and before in ("IN", "USING"):
             problem = f"the list of {before} is empty"

@@ -295,7 +295,7 @@ _OF_SAMPLES = {
 def with_shorthands(tree: Any, text: str) -> Any:
     """Returns a statement in which shorthands are expanded: ``ANY_VALUE(x HAVING MAX y)``, RATIO_TO_REPORT and
     CONDITIONAL_TRUE_EVENT by aggregates, ``x IN UNNEST(a)`` by a function, which is false for an array that is NULL or
-    empty, and the row of ``COUNT(DISTINCT (a, b))`` by a struct."""
+    empty, and the rows of ``COUNT(DISTINCT (a, b))`` and ``MAX_BY(x, (a, b))`` by structs."""
     return rewritten(tree, (exp.AnyValue, exp.Window, exp.In, exp.Tuple), _written_out, text)
 
 
@@ -321,7 +321,7 @@ def _written_out(node: Any) -> Any:
         names = (exp.to_identifier(f"f{i}") for i in range(len(node.expressions)))
         pairs = zip(names, node.expressions, strict=True)
         fields = [exp.PropertyEQ(this=name, expression=one.copy()) for name, one in pairs]
-        return exp.Struct(expressions=fields) if isinstance(counted, exp.Count) else None
+        return exp.Struct(expressions=fields) if isinstance(counted, (exp.Count, exp.ArgMax, exp.ArgMin)) else None
     if isinstance(node, exp.In) and isinstance(node.args.get("unnest"), exp.Unnest):
         array = node.args["unnest"].expressions[0]
         some = exp.GT(this=exp.func("CARDINALITY", array.copy()), expression=exp.Literal.number(0))

@@ -422,6 +422,7 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Concat: _concat,
     exp.Length: _length,
     exp.Initcap: _titled,
+    **dict.fromkeys((exp.ArgMax, exp.ArgMin), _marked("own")),
     exp.GroupConcat: _joined,
     exp.ArrayAgg: _marked("keeps_nulls", *_KEEPS_NULLS),
     exp.Count: _counted,

@@ -237,11 +237,17 @@ def _named(node: Any, dialect: str) -> Any:
     return None
 
 
+def _size(node: Any, dialect: str) -> Any:
+    """Returns the number of elements of JSON; NULL if it is not an array."""
+    return call("JSON_ARRAY_LENGTH", node.this) if dialect == "snowflake" and is_json(node.this) else None
+
+
 _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.JSONObject: _standard,
     exp.JSONArray: _standard,
     exp.JSONFormat: _written,
     exp.IsNullValue: _is_null,
+    exp.ArraySize: _size,
     **dict.fromkeys(
         (
             exp.ArrayContainsAll,

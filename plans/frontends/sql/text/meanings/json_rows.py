@@ -76,10 +76,6 @@ def _add_rows(node: Any, dialect: str) -> None:
     rows = exp.Unnest(expressions=[_rows(array, columns)], alias=known)
     if node.args.get("joins"):
         rows.set("joins", [join.copy() for join in node.args["joins"]])
-    join = node.parent
-    if isinstance(join, exp.Join) and node.args.get("cross_apply") is False:  # OUTER APPLY
-        join.set("side", "LEFT")
-        join.set("on", exp.true())
     node.replace(placed(rows, extent(node)))
 
 

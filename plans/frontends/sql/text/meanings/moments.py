@@ -197,12 +197,18 @@ def months_later(node: Any, dialect: str) -> Any:
 def sliced(node: Any, dialect: str) -> Any:
     """Returns TIME_SLICE of Snowflake, whose slices are counted from 1970."""
     unit, count = node.text("unit").upper(), node.expression
-    plain = isinstance(count, exp.Literal) and node.text("kind").upper() in ("", "START")
-    if not plain or unit.rstrip("S") not in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK"):
-        raise PlanError("TIME_SLICE takes a constant length up to weeks, and gives its start", hint="write DATE_TRUNC")
+    kind, units = node.text("kind").upper() or "START", ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
+    if not isinstance(count, exp.Literal) or kind not in ("START", "END") or unit.rstrip("S") not in units:
+        raise PlanError("TIME_SLICE takes a constant length up to weeks, and START or END", hint="write DATE_TRUNC")
     width = exp.Interval(this=literal(count.name), unit=exp.Var(this=unit))
     begin = exp.cast(literal("1970-01-01"), exp.DataType.build("TIMESTAMPNTZ"))
-    return exp.Anonymous(this="TIME_BUCKET", expressions=[width, node.this.copy(), begin])
+    start = exp.Anonymous(this="TIME_BUCKET", expressions=[width, node.this.copy(), begin])
+    return start if kind == "START" else exp.paren(exp.Add(this=start, expression=width.copy()))
+
+
+def _instant(node: Any, dialect: str) -> Any:
+    """Returns the moment of a number of seconds, which may have a fraction."""
+    return call("TIMESTAMP_SECONDS", node.this) if dialect in TO_EVEN else None
 
 
 BUILDERS: dict[type, Callable[[Any, str], Any]] = {
@@ -220,5 +226,6 @@ BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.StrToTime: _read_moment,
     exp.TsOrDsToDatetime: _wall_clock,
     exp.Sub: moved,
+    exp.UnixToTime: _instant,
 }
 """The replacements of nodes by type. A function returns None if the node means the same as in Spark."""

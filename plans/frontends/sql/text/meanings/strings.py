@@ -1,4 +1,4 @@
-"""The meaning of FORMAT, STRTOK, CONVERT to a text, and positions in arrays in other dialects.
+"""The meaning of FORMAT, STRTOK, CONVERT to a text, COLLATE, LIST_SORT, and positions in arrays in other dialects.
 
 Part of `plans.frontends.sql.text.meanings.calls`.
 """
@@ -104,7 +104,24 @@ def _sliced(node: Any, dialect: str) -> Any:
     return call("LIST_SLICE", node.this, *(exp.Literal.number(one) for one in (first, last)))
 
 
+def _list_sort(node: Any, dialect: str) -> Any:
+    """Returns LIST_SORT of DuckDB, where NULL is the greatest value of a field."""
+    up, first = node.args.get("asc") or exp.true(), node.args.get("nulls_first") or exp.false()
+    return call("LIST_IN_ORDER", node.this, up, first) if dialect == "duckdb" and node.expression is None else None
+
+
+def _compared_by_bytes(node: Any, dialect: str) -> Any:
+    """Returns a text with COLLATE itself if its order is that of its bytes."""
+    return exp.paren(node.this.copy()) if node.expression.name.upper() in _BYTEWISE else None
+
+
+_BYTEWISE = ("C", "POSIX", "UCS_BASIC", "BINARY")
+"""Collations of PostgreSQL and DuckDB in the order of bytes."""
+
+
 BUILDERS: dict[type, Callable[[Any, str], Any]] = {
+    exp.ArraySort: _list_sort,
+    exp.Collate: _compared_by_bytes,
     exp.Format: _formatted,
     exp.Strtok: _token,
     exp.Convert: _converted,

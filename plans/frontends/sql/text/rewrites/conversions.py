@@ -110,6 +110,17 @@ _HINT = "write WHERE ROWNUM <= 10, or FETCH FIRST 10 ROWS ONLY after ORDER BY"
 _AROUND = ("distinct", "group", "having", "order", "limit", "offset")
 
 
+def with_empty_texts(tree: Any, dialect: str) -> Any:
+    """Returns a statement whose LISTAGG is the empty text for a group without values, as in Snowflake."""
+    for node in reversed(nodes(tree, exp.GroupConcat)) if dialect == "snowflake" else ():
+        whole = node
+        while isinstance(whole.parent, (exp.WithinGroup, exp.Filter, exp.Window)) and whole.parent.this is whole:
+            whole = whole.parent
+        made = exp.Coalesce(this=whole.copy(), expressions=[exp.Literal.string("")])
+        whole.replace(placed(made, extent(whole)))
+    return tree
+
+
 def with_limits(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement with LIMIT in place of ROWNUM. Raises PlanError for other forms of ROWNUM."""
     if dialect != "oracle":

@@ -1,7 +1,9 @@
-"""Rewrites generators: STACK and JSON_TUPLE as INLINE of structs, series as UNNEST, and FLATTEN as EXPLODE."""
+"""Rewrites generators: STACK and JSON_TUPLE as INLINE of structs, series and VALUES of columns as UNNEST, and FLATTEN
+as EXPLODE."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
@@ -9,6 +11,57 @@ from sqlglot import exp
 from plans.errors import PlanError
 from plans.frontends.sql.text.nodes import call, literal, nodes
 from plans.frontends.sql.text.place import extent, place_of, placed
+
+
+def with_applied(tree: Any) -> Any:
+    """Returns a statement with LEFT JOIN LATERAL ... ON TRUE in place of OUTER APPLY."""
+    for node in nodes(tree, exp.Lateral, exp.Table):
+        if isinstance(node.parent, exp.Join) and node.args.get("cross_apply") is False:
+            node.parent.set("side", "LEFT")
+            node.parent.set("on", exp.true())
+    return tree
+
+
+def with_values(tree: Any, dialect: str) -> Any:
+    """Returns a statement whose VALUES have the names of the dialect, with UNNEST of an array in place of VALUES that
+    read columns of other relations: `LATERAL (VALUES ('a', t.a), ('b', t.b)) AS v(name, x)`.
+
+    VALUES whose rows have different lengths stay, and are rejected later.
+    """
+    for values in nodes(tree, exp.Values):
+        rows = [row.expressions if isinstance(row, exp.Tuple) else [row.unnest()] for row in values.expressions]
+        width, node = len(rows[0]) if rows else 0, values
+        while isinstance(node.parent, (exp.Subquery, exp.Lateral, exp.CTE)) and node.parent.this is node:
+            node = node.parent
+        if not isinstance(node.parent, (exp.From, exp.Join, exp.With)) or any(len(row) != width for row in rows):
+            continue
+        names = [_VALUE_NAMES.get(dialect, _VALUE_NAMES["spark"])(i) for i in range(width)]
+        alias = (node.args.get("alias") or exp.TableAlias()).copy()
+        alias.set("columns", [*alias.columns, *map(exp.to_identifier, names[len(alias.columns) :])])
+        if values.find(exp.Column) is None or not _may_read_columns(node):
+            node.set("alias", alias)
+            continue
+        made = [exp.Struct(expressions=list(map(_named, names, row))) if width > 1 else row[0].copy() for row in rows]
+        array = exp.Unnest(expressions=[exp.Array(expressions=made)], alias=alias)
+        if node.args.get("joins"):
+            array.set("joins", [join.copy() for join in node.args["joins"]])
+        node.replace(placed(array, extent(node)))
+    return tree
+
+
+def _may_read_columns(node: Any) -> bool:
+    """Returns whether a relation may read columns: of relations before it in FROM, or of an outer query."""
+    if isinstance(node, exp.Lateral):
+        return True
+    return isinstance(node.parent, exp.From) and node.find_ancestor(exp.Select).find_ancestor(exp.Select) is not None
+
+
+_VALUE_NAMES: dict[str, Callable[[int], str]] = {
+    "spark": lambda i: f"col{i + 1}",
+    "duckdb": lambda i: f"col{i}",
+    **dict.fromkeys(("postgres", "redshift", "snowflake", "sqlite"), lambda i: f"column{i + 1}"),
+}
+"""The names of the columns of VALUES."""
 
 
 def with_arrays(tree: Any) -> Any:
