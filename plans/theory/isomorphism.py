@@ -12,27 +12,15 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 from plans.expressions.expr import Expr
 from plans.payloads.payload import COUNTED
 from plans.plan import BagAtom, Node, Output
 from plans.program import Maintainable, Program, program_of
-from plans.programs.reads import occurrences
-from plans.programs.stages import (
-    BandStage,
-    Feed,
-    GroupStage,
-    JoinStage,
-    OverStage,
-    PointwiseStage,
-    SingleStage,
-    SliceStage,
-    Stage,
-    TimedStage,
-    TopStage,
-    outputs_of,
-)
+from plans.programs.reads import feeds, occurrences
+from plans.programs.stages import Feed, GroupStage, JoinStage, Stage, outputs_of
 from plans.schema import STAGE, source_of
 from plans.time.windows import Window
 
@@ -145,113 +133,43 @@ class _Form:
     terms: tuple[tuple[tuple[str, str], ...], ...]
 
 
+_COLUMNS = (
+    "keys", "arguments", "where", "column", "default", "since", "until", "summed", "bound", "low", "high", "point",
+    "needs", "factors", "of",
+)  # fmt: skip
+"""The fields of stages, and of their parts, that name columns of the feeds."""
+
+
 def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
     if isinstance(stage, JoinStage):
         return _of_join(stage, before, labels)
+    places = {one.name: f"sum {i}" for i, one in enumerate(stage.summed)} if isinstance(stage, GroupStage) else {}
+    for number, feed in enumerate(feeds(stage)):
+        for i, column in enumerate(feed.columns):
+            places.setdefault(column.name, f"{number} {i}")
+    fixed: list[Any] = [[_feed(feed, before, labels) for feed in feeds(stage)]]
     if isinstance(stage, GroupStage):
-        fixed = _group(stage, before, labels)
-    elif isinstance(stage, TopStage):
-        fixed = _top(stage, before, labels)
-    elif isinstance(stage, OverStage):
-        fixed = _over(stage, before, labels)
-    elif isinstance(stage, SliceStage):
-        fixed = _slice(stage, before, labels)
-    elif isinstance(stage, TimedStage):
-        read = [_feed(feed, before, labels) for feed in (stage.feed, stage.clock)]
-        fixed = repr(("timed", read, stage.since is None, stage.until is None))
-    elif isinstance(stage, BandStage):
-        fixed = _band(stage, before, labels)
-    elif isinstance(stage, SingleStage):
-        place = [column.name for column in stage.feed.columns]
-        fixed = repr(("single", _feed(stage.feed, before, labels), [place.index(key) for key in stage.keys]))
-    elif isinstance(stage, PointwiseStage):
-        fixed = repr(("pointwise", [_feed(leaf, before, labels) for leaf in stage.leaves], stage.function))
-    else:
-        fixed = repr(("linear", [_feed(term, before, labels) for term in stage.terms]))
-    return _Form(fixed, {}, (), (), (), ())
+        # The terms of the join's payload, which are part of its form, determine the summed values.
+        fixed.append([(one.type, one.bits, one.digits) for one in stage.summed])
+        inner = places | {aggregate.name: f"aggregate {i}" for i, aggregate in enumerate(stage.aggregates)}
+        fixed.append(_shape((stage.outputs, stage.having), inner))
+        stage = replace(stage, outputs=(), having=None, summed=(), exported=(), imported=())
+    return _Form(repr((fixed, _shape(stage, places))), {}, (), (), (), ())
 
 
-def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> str:
-    place = {column.name: str(i) for i, column in enumerate(stage.feed.columns)}
-    place |= {one.name: f"sum {i}" for i, one in enumerate(stage.summed)}
-    for number, values in enumerate(stage.values):
-        for i, column in enumerate(values.columns):
-            place.setdefault(column.name, f"value {number} {i}")
-    aggregates = [
-        (
-            a.type,
-            a.function,
-            [place[n] for n in a.arguments],
-            a.distinct,
-            place[a.where] if a.where else None,
-            a.share,
-            a.separator,
-            [(place[o.column], o.falling, o.nulls_last) for o in a.order],
-            a.power,
-        )
-        for a in stage.aggregates
-    ]
-    inner = {key: f"key {place[key]}" for key in stage.keys}
-    inner |= {aggregate.name: f"aggregate {i}" for i, aggregate in enumerate(stage.aggregates)}
-    outputs = [(column.type, _text(column.expr, inner.__getitem__)) for column in stage.outputs]
-    having = None if stage.having is None else _text(stage.having, inner.__getitem__)
-    keys = [place[key] for key in stage.keys]
-    # The terms of the join's payload, which are part of its form, determine the summed values.
-    summed = [(one.type, one.bits, one.digits) for one in stage.summed]
-    carried = [
-        ([place[n] for n in c.needs], [place[n] for n in c.factors], place.get(c.where or ""), place.get(c.of))
-        for c in stage.join_sums
-    ]
-    parts = [(c.side, c.limbs, c.parts) for c in stage.join_sums]
-    read = [_feed(feed, before, labels) for feed in (stage.feed, *stage.values)]
-    return repr(("group", read, keys, aggregates, outputs, having, stage.whole, summed, carried, parts))
-
-
-def _top(stage: TopStage, before: tuple[Stage, ...], labels: list[int]) -> str:
-    place = {column.name: i for i, column in enumerate(stage.feed.columns)}
-    order = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
-    keys = [place[key] for key in stage.keys]
-    return repr(("top", _feed(stage.feed, before, labels), keys, order, stage.limit, stage.offset, stage.hidden))
-
-
-def _slice(stage: SliceStage, before: tuple[Stage, ...], labels: list[int]) -> str:
-    place = {column.name: i for i, column in enumerate(stage.feed.columns)}
-    order = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
-    keys, named = [place[key] for key in stage.keys], replace(stage.slice, summed="", bound="")
-    read = [place[name] for name in (stage.slice.summed, stage.slice.bound)]
-    return repr(("slice", _feed(stage.feed, before, labels), keys, order, read, named))
-
-
-def _band(stage: BandStage, before: tuple[Stage, ...], labels: list[int]) -> str:
-    band, read = stage.band, [_feed(feed, before, labels) for feed in (stage.bands, stage.points)]
-    names = [column.name for feed in (stage.bands, stage.points) for column in feed.columns]
-    place: dict[str | None, int] = {name: i for i, name in enumerate(names)}
-    keys = [[place[name] for name in pair] for pair in band.keys]
-    bounds = [place.get(name) for name in (band.low, band.high, band.point)]
-    terms = [[(place[name], what) for name, what in term] for term in band.terms]
-    outputs = [place[output.name] for output in band.outputs]
-    return repr(("band", read, keys, bounds, band.outside, outputs, band.kept, terms))
-
-
-def _over(stage: OverStage, before: tuple[Stage, ...], labels: list[int]) -> str:
-    place = {column.name: i for i, column in enumerate(stage.feed.columns)}
-    order = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
-    keys = [place[key] for key in stage.keys]
-    functions = [
-        (
-            one.type,
-            one.function,
-            [place[n] for n in one.arguments],
-            place.get(one.where or ""),
-            one.frame,
-            one.count,
-            place.get(one.default or ""),
-            *([one.distinct, one.share, one.separator] if one.gathered else []),
-            *((place[by.column], by.falling, by.nulls_last) for by in one.by),
-        )
-        for one in stage.functions
-    ]
-    return repr(("over", _feed(stage.feed, before, labels), keys, order, functions, stage.hidden))
+def _shape(value: Any, places: Mapping[str, str], of: str = "") -> Any:
+    """Returns a part of a stage, in its field `of`, with positions in place of the names of columns, and without feeds
+    and names of outputs."""
+    if isinstance(value, Expr):
+        return _text(value, places.__getitem__)
+    if of == "terms" and isinstance(value, tuple) and value and isinstance(value[0], str):  # a factor and its kind
+        return [places[value[0]], value[1]]
+    if isinstance(value, tuple):
+        return [_shape(part, places, of) for part in value]
+    if isinstance(value, Feed) or not is_dataclass(value):
+        return None if isinstance(value, Feed) else places.get(value, value) if of in _COLUMNS else value
+    parts = [_shape(getattr(value, one.name), places, one.name) for one in fields(value) if one.name != "name"]
+    return [type(value).__name__, *parts]
 
 
 def _feed(feed: Feed, before: tuple[Stage, ...], labels: list[int]) -> str:

@@ -49,6 +49,22 @@ SAME = {
         "SELECT DISTINCT src FROM g x WHERE NOT EXISTS (SELECT 1 FROM r y WHERE y.a = x.dst)",
         "SELECT DISTINCT z.src FROM g z WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.a = z.dst)",
     ),
+    "windows": (
+        "SELECT src, s AS t FROM (SELECT src, SUM(dst) OVER (PARTITION BY src ORDER BY dst) AS s FROM g) WHERE s > 2",
+        "SELECT y AS src, z AS t FROM (SELECT src AS y, SUM(dst) OVER (PARTITION BY src ORDER BY dst) AS z FROM g) "
+        "WHERE z > 2",
+    ),
+    "first rows": (
+        "SELECT src, dst AS d FROM (SELECT src, dst, RANK() OVER (PARTITION BY src ORDER BY dst DESC) AS n FROM g) "
+        "WHERE n <= 3",
+        "SELECT p AS src, q AS d FROM (SELECT src p, dst q, RANK() OVER (PARTITION BY src ORDER BY dst DESC) AS k "
+        "FROM g) WHERE k <= 3",
+    ),
+    "bands": (
+        "SELECT x.src, COUNT(*) AS n FROM g x, r y WHERE x.dst < y.a AND x.src = y.b GROUP BY x.src",
+        "SELECT p.src, COUNT(*) AS n FROM (SELECT src, dst AS e FROM g) p, r q WHERE p.e < q.a AND p.src = q.b "
+        "GROUP BY p.src",
+    ),
     "count of triangles": (
         "SELECT COUNT(*) AS n FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src AND z.dst = x.src",
         "SELECT COUNT(*) AS n FROM g a, g b, g c WHERE c.dst = a.src AND a.dst = b.src AND b.dst = c.src",
