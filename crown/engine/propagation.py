@@ -50,12 +50,12 @@ class Propagation:
         self._halves = state.halves
         self._compiled = compiled
         self._bags = state.bags
-        self._part = {node: 1 + i for i, node in enumerate(state.bags)}  # node of a bag -> number of its arena
-        self._budget, self._root_budget = state.budget, state.budget.whole
+        self._part = {node: part for part, node in enumerate(state.bags, state.first + 1)}  # node of a bag -> its part
+        self._budget, self._tree = state.budget, state.first
         self.scratch = compiled.new_scratch()
         self._marks = numbers(self.scratch)
         self._marks[layout.X_LENDS] = 1
-        self._loader = Loader(state.arena, compiled, state.budget, self.scratch)
+        self._loader = Loader(state, self.scratch)
         self._free = free
         self._ring = compiled.ring
         self._flat = self.buffers = Buffers(compiled.columns(free), margin)
@@ -294,15 +294,15 @@ class Propagation:
         while status != update.DONE:
             if status == update.FULL:
                 yield from self._handed(1)
-            if not self._root_budget.fixed:
-                self._budget.allow(0)
+            if not self._budget.fixed:
+                self._budget.allow(self._tree)
             self._settled = False
             try:
                 status = publish.publish_batch(*state, self.buffers.out)
             except MemoryError as error:
                 raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
             self._settled = status != update.FULL
-            if status == update.OVER_BUDGET and not self._budget.extend(0):
+            if status == update.OVER_BUDGET and not self._budget.extend(self._tree):
                 raise self._budget.refusal()
         if marks[layout.X_FILL]:
             yield from self._handed(1)
@@ -354,8 +354,8 @@ class Propagation:
             and alias.node not in self._compiled.summed
         ):
             marks[layout.X_I] = self._loader.load(alias.node, values, copies, masks, self.buffers.out)
-        if not self._root_budget.fixed:
-            self._budget.allow(0)
+        if not self._budget.fixed:
+            self._budget.allow(self._tree)
         while True:
             if status is None:
                 status = self._step(alias.node, values, copies, masks, missing, sign)
@@ -366,7 +366,7 @@ class Propagation:
                     copies = copies[: marks[layout.X_I] + 1]
                     values = values[: len(copies) * change.net.width]
                     masks = masks if masks is EVERY else masks[: len(copies)]
-            elif status != update.OVER_BUDGET or not self._budget.extend(0):
+            elif status != update.OVER_BUDGET or not self._budget.extend(self._tree):
                 break
             status = None
         self._note(number, sign, len(copies) if status == update.DONE else marks[layout.X_I], missing)
@@ -410,11 +410,11 @@ class Propagation:
         values, copies = _for_kernels(block, len(block) if sign < 0 else 0, sign)
         ignored = np.zeros(len(block), np.int64)
         self._marks[layout.X_I] = 0
-        self._budget.allow(0)
+        self._budget.allow(self._tree)
         while (status := self._step(node, values, copies, EVERY, ignored, sign)) != update.DONE:
             if status == update.FULL:
                 yield from self._handed(sign)
-            elif not self._budget.extend(0):
+            elif not self._budget.extend(self._tree):
                 over = True
                 self._header[A.H_BUDGET] = self._header[A.H_LIMIT]
         return over

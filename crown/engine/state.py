@@ -30,10 +30,13 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
     """The state of one join core: arenas, compiled plan, bags, header.
 
     ``parts``: the memory, an arena for the core and one per bag. Each is new (zero) or holds a state of the plan.
-    ``dictionary`` and ``budget`` are shared with the other stages of a program.
+    ``dictionary`` and ``budget`` are shared with the other stages of a program. ``first``: the number of the first part
+    in the budget.
     """
 
-    def __init__(self, plan: Plan, parts: Sequence[np.ndarray], dictionary: Dictionary, budget: Budget) -> None:
+    def __init__(
+        self, plan: Plan, parts: Sequence[np.ndarray], dictionary: Dictionary, budget: Budget, first: int
+    ) -> None:
         ensure_view_compiled(plan.payload is not None, any(node.padded for node in plan.nodes))
         self.plan = plan
         self.compiled = compile_plan(plan)
@@ -45,6 +48,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         self.halves = self.arena.view(np.int32)
         self.plan_array = self.compiled.array
         self.budget = budget
+        self.first = first
         self.dictionary = dictionary
         limits = [_reserved(part) for part in self.parts]
         self.bags = {
@@ -52,7 +56,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
             for (i, node), part in zip(((i, plan.nodes[i]) for i in bags), self.parts[1:], strict=True)
             if node.bag is not None
         }
-        for number, (part, reserved) in enumerate(zip(self.parts, limits, strict=True)):
+        for number, (part, reserved) in enumerate(zip(self.parts, limits, strict=True), first):
             part[A.H_LIMIT] = budget.reach(number, reserved)
 
     def format(self, words: int, seed: int | None = None) -> None:

@@ -78,7 +78,7 @@ class Part:
         ``expected``: words that the kernel may use before it checks its budget. Raises MemoryBudgetError if the budget
         allows no more, and UnusableStateError if the arena was full within a tuple.
         """
-        if not self.budget.whole.fixed:
+        if not self.budget.fixed:
             self.budget.allow(self.number, expected)
         while True:
             try:

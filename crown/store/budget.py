@@ -24,7 +24,7 @@ class Budget:
 
     ``spaces``: for each arena, the space in which its words are reserved before use, or None if they need no
     reservation. ``fixed``: True if every arena may use all of its words; its header says so already, so no batch calls
-    ``allow``. ``whole``: this budget; of a ``Share``, the one that it is a part of.
+    ``allow``.
     """
 
     def __init__(
@@ -35,7 +35,6 @@ class Budget:
         self._parts = parts
         self._headers = [numbers(part[: A.H_TABLES]) for part in parts]
         self._spaces = spaces or [None] * len(parts)
-        self.whole = self
         self.fixed = words >= ADDRESSABLE and not any(self._spaces)
         self._lifted = False
 
@@ -198,53 +197,3 @@ class Budget:
 def _start(space: Space, arena: np.ndarray) -> int:
     """Returns the word of a space at which an arena begins."""
     return (arena.ctypes.data - space.words.ctypes.data) // 8
-
-
-class Share(Budget):
-    """The budget of some arenas of a larger budget, in which their numbers begin with ``first``."""
-
-    def __init__(self, whole: Budget, first: int) -> None:
-        self._whole = whole
-        self.whole = whole.whole
-        self._first = first
-        self.words = whole.words
-
-    @property
-    def used(self) -> int:
-        """Returns the live words of all arenas of the larger budget."""
-        return self._whole.used
-
-    @property
-    def tight(self) -> bool:
-        """Returns True if there is a budget, and more than half of it is in use."""
-        return self._whole.tight
-
-    def allow(self, part: int, expected: int = 0) -> None:
-        """Writes the allowance of arena ``part`` into its header."""
-        self._whole.allow(self._first + part, expected)
-
-    def reach(self, part: int, reserved: int) -> int:
-        """Returns the word up to which arena ``part`` may grow."""
-        return self._whole.reach(self._first + part, reserved)
-
-    def stop(self, part: int) -> None:
-        """Sets the allowance of arena ``part`` to zero."""
-        self._whole.stop(self._first + part)
-
-    def extend(self, part: int, expected: int = 0) -> bool:
-        """Returns True if a kernel that stopped at its budget can continue."""
-        return self._whole.extend(self._first + part, expected)
-
-    def provide(self, part: int, words: int) -> bool:
-        """Returns True if arena ``part`` can take ``words`` more words, which are then reserved."""
-        return self._whole.provide(self._first + part, words)
-
-    def refusal(self) -> MemoryBudgetError:
-        """Returns the error for a batch that does not fit into memory."""
-        return self._whole.refusal()
-
-    @contextmanager
-    def lifted(self) -> Iterator[None]:
-        """Returns a context in which a batch is undone."""
-        with self._whole.lifted():
-            yield

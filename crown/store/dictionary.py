@@ -31,7 +31,7 @@ _EVERY = np.empty(0, np.int64)
 
 
 class Dictionary:
-    """Dictionary ``table`` (a header word) of ``arena``, which is the first part of ``budget`` and holds nothing else.
+    """Dictionary ``table`` (a header word) of ``arena``, which is part ``part`` of ``budget`` and holds nothing else.
 
     ``memory``: the arena as words and as bytes, for kernels that compare values.
 
@@ -39,9 +39,10 @@ class Dictionary:
     the ``lock``.
     """
 
-    def __init__(self, arena: np.ndarray, table: int, budget: Budget) -> None:
+    def __init__(self, arena: np.ndarray, table: int, budget: Budget, part: int = 0) -> None:
         self.table = table
         self.budget = budget
+        self.part = part
         self._arena = arena
         self._words = numbers(arena)
         self._bytes = arena.view(np.uint8)
@@ -58,7 +59,7 @@ class Dictionary:
         the state that may reference an entry. Unreferenced entries take at most as much as referenced ones plus a share
         of the rest."""
         live = self._words[H_LIVE]
-        others = self.budget.whole.used - live
+        others = self.budget.used - live
         return live > 2 * self._words[H_DICT_SWEPT] + _LEAST_GROWTH + others // _WORDS_READ
 
     def intern(self, texts: Texts, add: bool) -> np.ndarray:
@@ -79,7 +80,7 @@ class Dictionary:
 
     def _encode(self, texts: Texts, codes: np.ndarray, add: int) -> None:
         expected = _longest(texts.ends)
-        self.budget.allow(0, expected)
+        self.budget.allow(self.part, expected)
         rows, done = _EVERY if texts.rows is None else texts.rows, 0
         while done < len(codes):
             try:
@@ -88,7 +89,7 @@ class Dictionary:
                 )
             except MemoryError as error:
                 raise self.budget.refusal() from error
-            if done < len(codes) and not self.budget.extend(0, expected):
+            if done < len(codes) and not self.budget.extend(self.part, expected):
                 raise self.budget.refusal()
 
     def extern(self, codes: np.ndarray, kind: str) -> pa.Array:

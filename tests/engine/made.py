@@ -9,7 +9,6 @@ from crown.engine.state import State
 from crown.programs.program import ProgramEngine
 from crown.stages.joins.core import Join
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
-from crown.store.budget import Share
 from plans.plan import Plan
 from plans.program import Program, program_of
 from plans.programs.stages import JoinStage
@@ -29,7 +28,7 @@ def memory_of(plan: Plan) -> ProgramMemory:
 def state_of(plan: Plan, memory: ProgramMemory | None = None, seed: int | None = None) -> State:
     """Returns a new, empty state of a plan; cores in one ``memory`` share their dictionary."""
     own = memory_of(plan)
-    state = State(plan, own.parts[OWN_PARTS:], (memory or own).dictionary, Share(own.budget, OWN_PARTS))
+    state = State(plan, own.parts[OWN_PARTS:], (memory or own).dictionary, own.budget, OWN_PARTS)
     state.format(own.budget.words, seed)
     return state
 

@@ -49,13 +49,13 @@ from crown.engine.kernels.layout import (
 from crown.engine.kernels.update import DONE
 from crown.engine.load.kernels import bulk, distinct
 from crown.engine.load.kernels.warm import ensure_load_compiled
+from crown.engine.state import State
 from crown.ingest.batch import EVERY
 from crown.kernels.memory import arena as A
 from crown.kernels.memory.arena import COUNTED, LINE, PLAIN, T_CAPACITY, T_COUNT, class_words, size_class
 from crown.kernels.memory.geometry import T_ROWS
 from crown.kernels.memory.tables import is_full
 from crown.kernels.numbers.fixed import FLOAT_TOP
-from crown.store.budget import Budget
 
 
 def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, total: int, far: bool = False) -> int:
@@ -205,11 +205,11 @@ class Loader:
     min_tuples = 1 << 14
     chunk_tuples = 1 << 23
 
-    def __init__(self, arena: np.ndarray, compiled: CompiledPlan, budget: Budget, scratch: np.ndarray) -> None:
-        self._arena = arena
-        self._compiled = compiled
-        self._budget = budget
-        self._state = (arena, arena.view(np.int32), compiled.array, scratch)
+    def __init__(self, state: State, scratch: np.ndarray) -> None:
+        self._arena = state.arena
+        self._compiled = state.compiled
+        self._budget, self._part = state.budget, state.first
+        self._state = (state.arena, state.halves, state.plan_array, scratch)
         self._depths: dict[int, int] = {}  # node -> depth of the deepest alias of its source
 
     def load(self, node: int, values: np.ndarray, copies: np.ndarray, masks: np.ndarray, out: np.ndarray) -> int:
@@ -251,7 +251,7 @@ class Loader:
         """Returns how many tuples, at most ``n``, can be inserted at once. Tables are sized for ``total``. ``far``:
         sums may have far parts."""
         n, load = min(n, self.chunk_tuples), (self._arena, self._compiled, record)
-        while n >= self.min_tuples and not self._budget.provide(0, words_for(*load, n, total, far)):
+        while n >= self.min_tuples and not self._budget.provide(self._part, words_for(*load, n, total, far)):
             n //= 2
         return n
 

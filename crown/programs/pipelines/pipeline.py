@@ -226,11 +226,11 @@ class Pipeline:
         """
         budget, dictionary = self._base.budget, self._base.dictionary
         while True:
-            if not budget.whole.fixed:
+            if not budget.fixed:
                 for part in self._earlier_parts:
                     budget.allow(part.number)
                 if self._has_texts:
-                    budget.allow(0)
+                    budget.allow(dictionary.part)
             if not self._has_texts:
                 return self._call(self._address, options.deltas)
             with dictionary.lock:

@@ -33,7 +33,6 @@ from crown.results.factorized import FactorizedHead
 from crown.stages.groups.addends import CarriedTerm, carried_by
 from crown.stages.protocol import Stage
 from crown.stages.state.memory import ProgramMemory, parts_of
-from crown.store.budget import Share
 from crown.store.codec import decode
 from crown.store.memory import ADDRESSABLE
 from crown.store.zset import Zset
@@ -356,7 +355,7 @@ def _take_turn(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
 def _core(plan: Plan, memory: ProgramMemory, first: int, parts: int) -> Core:
     """Returns the core whose parts begin with number ``first``."""
     new = memory.parts[first][A.H_MAGIC] == 0
-    state = State(plan, memory.parts[first : first + parts], memory.dictionary, Share(memory.budget, first))
+    state = State(plan, memory.parts[first : first + parts], memory.dictionary, memory.budget, memory.first + first)
     if new:
         state.format(memory.budget.words)
     return Core(state)

@@ -48,7 +48,7 @@ class CyclicCount(Stage):
         self._types = {name: attribute.type for name, attribute in plan.attributes.items()}
         reserved = int(arena[A.H_LIMIT])
         self._count = open_count(plan.count.method, CountSpec.of_bag(plan.count), arena)
-        arena[A.H_LIMIT] = memory.budget.reach(first, reserved)
+        arena[A.H_LIMIT] = memory.budget.reach(self._part.number, reserved)
         once = Zset(np.empty((1, 0), np.int64), np.ones(1, np.int64))
         self._row = OutputHead(plan, dictionary).codes(once).rows
 

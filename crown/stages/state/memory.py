@@ -25,7 +25,7 @@ from crown.kernels.memory.arena import H_TOP
 from crown.kernels.memory.tables import new_table, table_at
 from crown.stages.protocol import Part
 from crown.store import words_file
-from crown.store.budget import Budget, Share
+from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, whole_pages
 from plans.program import Program
@@ -80,7 +80,7 @@ class ProgramMemory:
 
     ``spaces``: per part, the space in which it is reserved as it grows, or None if all of it is reserved from the
     beginning. Parts in a ``file`` share it. Other parts are separate, and each is freed with the last memory that
-    contains it.
+    contains it. ``first``: the number of the first part in the ``budget``.
     """
 
     def __init__(
@@ -89,14 +89,16 @@ class ProgramMemory:
         words: int,
         spaces: Sequence[Space | None],
         budget: Budget | None = None,
+        first: int = 0,
     ) -> None:
         self.parts = parts
+        self.first = first
         self._spaces = spaces
         self.file = next((space for space in spaces if isinstance(space, MappedFile)), None)
         if self.file is not None:
             self.file.parts = parts
         self.budget = Budget(parts, words, spaces) if budget is None else budget
-        self.dictionary = Dictionary(parts[0], int(table_at(0)), self.budget)
+        self.dictionary = Dictionary(parts[0], int(table_at(0)), self.budget, first)
 
     @classmethod
     def create(
@@ -137,7 +139,8 @@ class ProgramMemory:
                 self.parts[first : first + each],
                 self.budget.words,
                 self._spaces[first : first + each],
-                Share(self.budget, first),
+                self.budget,
+                first,
             )
             for first in range(0, len(self.parts), each)
         ]
@@ -189,7 +192,7 @@ class ProgramMemory:
 
     def part(self, number: int) -> Part:
         """Returns a part. Number 0 is that of the dictionary."""
-        return Part(self.parts[number], number, self.budget, self.dictionary)
+        return Part(self.parts[number], self.first + number, self.budget, self.dictionary)
 
 
 _MINIMUM = 1024  # words of every part, besides its header, that are needed to start with
