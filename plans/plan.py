@@ -102,8 +102,8 @@ class Node:
 
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that only nodes of other kinds have."""
-        given = (("bag", self.bag is not None), ("padded", self.padded))
-        return (*(() if self.kind == "input" else _INPUT_FIELDS), *(name for name, has in given if not has))
+        empty = [name for name in ("bag", "padded") if not getattr(self, name)]
+        return (*(() if self.kind == "input" else _INPUT_FIELDS), *empty)
 
 
 @dataclass(frozen=True)
@@ -182,10 +182,6 @@ class Plan:
         return hashlib.sha256(serial.canonical(identity).encode()).hexdigest()
 
     json_may_lack: ClassVar[tuple[str, ...]] = ("payload",)
-
-    def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only plans with payloads have."""
-        return () if self.payload is not None else ("payload",)
 
     @property
     def count(self) -> Bag | None:

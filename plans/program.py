@@ -43,11 +43,6 @@ class Program:
 
     json_may_lack: ClassVar[tuple[str, ...]] = ("results", "whole", "windows")
 
-    def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that have their defaults in almost every program."""
-        kept = {"results": self.results is not None, "whole": self.whole, "windows": bool(self.windows)}
-        return tuple(name for name, there in kept.items() if not there)
-
     _repr_html_: ClassVar[Callable[[Program], str]]  # the drawing for notebooks: plans.show.attached
 
     @property

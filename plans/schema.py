@@ -55,10 +55,6 @@ class Column:
     required: bool = False
     rounded: bool = False
 
-    def json_left_out(self) -> tuple[str, ...]:
-        """Returns the last fields as long as they are False."""
-        return () if self.rounded else ("rounded",) if self.required else ("required", "rounded")
-
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise PlanError(f"{shown(self.name)} is not the name of a column", hint="a name is a text")

@@ -2,9 +2,9 @@
 
 A dataclass is an object with its fields, in their order. `json_row = True` makes it a list of their values. A union of
 dataclasses is an object with the field `kind`. A mapping to dataclasses is the list of its values, by their `name`. A
-class with its own `to_json` and `from_json` uses these. `json_left_out` of an object names the fields that it does not
-write. `json_may_lack` of its class names the fields that may be missing when it is read; they have their defaults then.
-In a list these are the last fields.
+class with its own `to_json` and `from_json` uses these. `json_may_lack` of a class names the fields that may be missing
+when it is read; they have their defaults then. In a list these are the last fields. A field that may be missing is not
+written if it has its default, except if `json_left_out` of the object names the fields that it does not write.
 """
 
 from __future__ import annotations
@@ -110,13 +110,22 @@ def _write(hint: Any, value: Any, written: Written) -> Any:
 
 def _write_object(value: Any, written: Written) -> Any:
     class_: Any = type(value)
-    left_out = value.json_left_out() if hasattr(value, "json_left_out") else ()
+    left_out = value.json_left_out() if hasattr(value, "json_left_out") else _with_defaults(value)
     parts = {
         name: _write(inner, getattr(value, name), written)
         for name, inner in _hints(class_).items()
         if name not in left_out
     }
     return list(parts.values()) if getattr(value, "json_row", False) else parts
+
+
+def _with_defaults(value: Any) -> set[str]:
+    """Returns the fields that may be missing and have their defaults; of a list, those after the last other one."""
+    optional = getattr(value, "json_may_lack", ())
+    given = [n for n, name in enumerate(optional) if getattr(value, name) != getattr(type(value), name)]
+    if getattr(value, "json_row", False):
+        return set(optional[given[-1] + 1 :] if given else optional)
+    return set(optional).difference(optional[n] for n in given)
 
 
 def _read(hint: Any, data: Any) -> Any:

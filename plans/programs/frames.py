@@ -119,12 +119,6 @@ class WindowFunction:
     separator: str | None = None
     by: tuple[Order, ...] = ()
 
-    def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only aggregates of gathered values have."""
-        kept = {"share": self.share is not None, "separator": self.separator is not None, "by": bool(self.by)}
-        kept["distinct"] = self.distinct
-        return tuple(name for name, there in kept.items() if not there)
-
     @property
     def read(self) -> tuple[str, ...]:
         """Returns the distinct columns that the function reads."""

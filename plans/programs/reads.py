@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from plans.errors import PlanError
@@ -12,7 +13,6 @@ from plans.expressions.functions.user import UserFunction, of_json
 from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import Maintainable, Program
 from plans.programs.stages import (
-    BandStage,
     Feed,
     GroupStage,
     JoinStage,
@@ -20,9 +20,7 @@ from plans.programs.stages import (
     OverStage,
     PointwiseStage,
     SingleStage,
-    SliceStage,
     Stage,
-    TimedStage,
     TopStage,
 )
 from plans.schema import Column, Table, source_of
@@ -127,17 +125,8 @@ def only_read_by(program: Program, number: int, kinds: tuple[type, ...]) -> bool
 
 def feeds(stage: Stage) -> tuple[Feed, ...]:
     """Returns the feeds of a stage. A join stage has relations instead of feeds."""
-    if isinstance(stage, GroupStage):
-        return (stage.feed, *stage.values)
-    if isinstance(stage, (TopStage, OverStage, SliceStage, SingleStage)):
-        return (stage.feed,)
-    if isinstance(stage, TimedStage):
-        return stage.feed, stage.clock
-    if isinstance(stage, BandStage):
-        return stage.bands, stage.points
-    if isinstance(stage, PointwiseStage):
-        return stage.leaves
-    return stage.terms if isinstance(stage, LinearStage) else ()
+    parts = (part if isinstance(part, tuple) else (part,) for part in vars(stage).values())
+    return tuple(one for part in parts for one in part if isinstance(one, Feed))
 
 
 def inputs(stage: Stage) -> tuple[str | int, ...]:
@@ -163,17 +152,13 @@ def reading(stage: Stage, sources: Sequence[str | int]) -> Stage:
 def fed(stage: Stage, found: Sequence[Feed]) -> Stage:
     """Returns a stage other than a join with other feeds, in the order of `feeds`."""
     assert not isinstance(stage, JoinStage), "a join has no feeds"
-    if isinstance(stage, GroupStage):
-        return replace(stage, feed=found[0], values=tuple(found[1:]))
-    if isinstance(stage, TimedStage):
-        return replace(stage, feed=found[0], clock=found[1])
-    if isinstance(stage, BandStage):
-        return replace(stage, bands=found[0], points=found[1])
-    if isinstance(stage, PointwiseStage):
-        return replace(stage, leaves=tuple(found))
-    if isinstance(stage, LinearStage):
-        return replace(stage, terms=tuple(found))
-    return replace(stage, feed=found[0])
+    rest, made = iter(found), dict[str, Any]()
+    for name, part in vars(stage).items():
+        if isinstance(part, Feed):
+            made[name] = next(rest)
+        elif isinstance(part, tuple) and part and isinstance(part[0], Feed):
+            made[name] = tuple(islice(rest, len(part)))
+    return replace(stage, **made)
 
 
 def _reading(node: Node, names: Iterator[str]) -> Node:

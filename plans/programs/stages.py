@@ -105,10 +105,6 @@ class JoinStage:
     mode: str = "set"
     masks: str | None = None
 
-    def json_left_out(self) -> tuple[str, ...]:
-        """Returns the field that only cells have."""
-        return () if self.masks is not None else ("masks",)
-
 
 @dataclass(frozen=True)
 class Aggregate:
@@ -132,16 +128,6 @@ class Aggregate:
     separator: str | None = None
     order: tuple[Order, ...] = ()
     power: int = 1
-
-    def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only aggregates of values in order, and powers, have."""
-        kept = {
-            "share": self.share is not None,
-            "separator": self.separator is not None,
-            "order": bool(self.order),
-            "power": self.power != 1,
-        }
-        return tuple(name for name, there in kept.items() if not there)
 
     @classmethod
     def of(cls, one: WindowFunction) -> Aggregate:
@@ -190,14 +176,8 @@ class GroupStage:
 
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that only groups over a payload, groups with several feeds, and groups in cells have."""
-        kept = {
-            "summed": bool(self.join_sums or self.imported),
-            "join_sums": bool(self.join_sums),
-            "values": bool(self.values),
-            "exported": bool(self.exported),
-            "imported": bool(self.imported),
-        }
-        return tuple(name for name, there in kept.items() if not there)
+        kept = ("summed",) if self.join_sums or self.imported else ()
+        return tuple(name for name in self.json_may_lack if name not in kept and not getattr(self, name))
 
     def read_by(self, columns: Iterable[str]) -> int:
         """Returns the number of the feed that has these columns: 0 for `feed`, then those of `values`."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from plans.errors import PlanError, Position
 from plans.expressions.build import Expr, col
@@ -97,8 +98,18 @@ class Query:
         return next(source for source in self.sources if source.alias == alias)
 
 
+class _Derived:
+    """A relation over other relations, whose text it has."""
+
+    @property
+    def text(self) -> str:
+        """Returns the text of the whole query."""
+        whole: Any = self
+        return next(part.text for part in walk(whole) if isinstance(part, Query))
+
+
 @dataclass(frozen=True)
-class Group:
+class Group(_Derived):
     """`SELECT outputs FROM input GROUP BY keys HAVING having`.
 
     `keys` and the arguments of the aggregates are names of columns of `input`; `outputs` and `having` are expressions
@@ -114,18 +125,13 @@ class Group:
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
-    def text(self) -> str:
-        """Returns the text of the whole query."""
-        return next(part.text for part in walk(self) if isinstance(part, Query))
-
-    @property
     def columns(self) -> tuple[Column, ...]:
         """Returns the columns of the result."""
         return tuple(Column(name, expr.type) for name, expr in self.outputs)
 
 
 @dataclass(frozen=True)
-class SetOperation:
+class SetOperation(_Derived):
     """A nest of UNION, EXCEPT and INTERSECT [ALL] over `inputs`, whose columns have the same types.
 
     `function` is the nest as a function of the multiplicities of the inputs.
@@ -136,26 +142,27 @@ class SetOperation:
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
-    def text(self) -> str:
-        """Returns the text of the whole query."""
-        return next(part.text for part in walk(self) if isinstance(part, Query))
-
-    @property
     def columns(self) -> tuple[Column, ...]:
         """Returns the columns of the result, with the names of the first input."""
         first = next(part for part in walk(self) if not isinstance(part, SetOperation))
         return first.columns
 
 
-class _OverOne:
-    """A relation over a single other relation, `input`, whose text it has."""
+class _OverOne(_Derived):
+    """A relation over a single other relation, `input`, whose last `hidden` columns it does not have."""
 
     input: Relation
+    hidden: int = 0
 
     @property
-    def text(self) -> str:
-        """Returns the text of the whole query."""
-        return self.input.text
+    def shown(self) -> tuple[Column, ...]:
+        """Returns the columns of the input that the result has."""
+        return self.input.columns[: len(self.input.columns) - self.hidden]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the columns of the result."""
+        return self.shown
 
 
 @dataclass(frozen=True)
@@ -172,11 +179,6 @@ class Top(_OverOne):
     offset: int = 0
     hidden: int = 0
     warnings: tuple[str, ...] = field(default=(), compare=False)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Returns the columns of the result."""
-        return self.input.columns[: len(self.input.columns) - self.hidden]
 
 
 @dataclass(frozen=True)
@@ -195,14 +197,9 @@ class Timed(_OverOne):
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
-    def hidden(self) -> int:
+    def hidden(self) -> int:  # type: ignore[override]
         """Returns the number of columns of `input` that are not in the result."""
         return (self.since is not None) + (self.until is not None)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Returns the columns of the result."""
-        return self.input.columns[: len(self.input.columns) - self.hidden]
 
 
 @dataclass(frozen=True)
@@ -220,11 +217,6 @@ class Over(_OverOne):
     hidden: int = 0
     place: Position | None = field(default=None, compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
-
-    @property
-    def shown(self) -> tuple[Column, ...]:
-        """Returns the columns of the input that the result has."""
-        return self.input.columns[: len(self.input.columns) - self.hidden]
 
     @property
     def columns(self) -> tuple[Column, ...]:
