@@ -1,12 +1,10 @@
 """The triangle as a bag of a larger query: exact changes of the set of distinct triples, from wedge tables.
 
 Mode "materialized": every attribute is an output, and the tree above stores the triples. Mode "counts": fewer
-attributes are outputs (the bag filters, or groups); the bag stores one count per key, and no triples. Mode
-"factorized", for a bag that is the root and needs no deltas: HHH, LLL and three view trees, with N^(1 + min{eps, 1 -
-eps}) + |HHH| + |LLL| space instead of one entry per triple, enumerated with constant delay.
+attributes are outputs (the bag filters, or groups); the bag stores one count per key, and no triples.
 
-The wedge tables of the first two modes take N^(3/2) words in the worst case. Once the state fills half of its arena,
-and they are the larger part of it, they are replaced by tables with the number of wedges, which take linear space.
+The wedge tables take N^(3/2) words in the worst case. Once the state fills half of its arena, and they are the larger
+part of it, they are replaced by tables with the number of wedges, which take linear space.
 """
 
 from __future__ import annotations
@@ -21,21 +19,12 @@ from crown.errors import SnapshotError
 from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_TOP
 from crown.store.zset import Zset
 from ivm_triangle import invariants
-from ivm_triangle.kernels.enumeration.stream import (
-    OVER,
-    ROW,
-    forget_keys,
-    keyed_rows,
-    quiet_rows,
-    stream_rows,
-    walk_rows,
-)
-from ivm_triangle.kernels.enumeration.triples import triple_rows
+from ivm_triangle.kernels.enumeration.stream import OVER, ROW, forget_keys, keyed_rows, stream_rows, walk_rows
 from ivm_triangle.kernels.state import inspect
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.state.geometry import left, multiplicity_of, right
 from ivm_triangle.state import State
-from ivm_triangle.terms import ANY, COUNT, DOMAINS, LIST, PAIRS, SET, View, delta3, wedges
+from ivm_triangle.terms import ANY, COUNT, DOMAINS, LIST, PAIRS, SET, View, wedges
 
 EPSILON = (0.5, 0.5, 0.5)
 SLICE = 1024  # rows between two checks of the space
@@ -79,33 +68,22 @@ class Shape:
 
 
 class TriangleBag:
-    """A triangle bag (see `crown.bags.protocol.Bag`). `mode` "auto" is "materialized" or "counts", as the outputs
-    require."""
+    """A triangle bag (see `crown.bags.protocol.Bag`). `mode`: "materialized" or "counts", as the outputs require."""
 
-    def __init__(self, spec: BagSpec, arena: np.ndarray, mode: str = "auto") -> None:
+    def __init__(self, spec: BagSpec, arena: np.ndarray) -> None:
         self.spec = spec
         self.shape = Shape(spec)
-        if mode == "auto":
-            mode = "materialized" if self.shape.key == DOMAINS else "counts"
-        if mode not in ("materialized", "counts", "factorized"):
-            raise BagError(f'mode {mode!r} is not "auto", "materialized", "counts" or "factorized"')
-        if mode != "counts" and self.shape.key != DOMAINS:
-            raise BagError(f"mode {mode!r} stores whole triples; the outputs {list(spec.outputs)} need mode 'counts'")
-        if mode == "counts" and self.shape.key == DOMAINS:
-            raise BagError("mode 'counts' is for bags that project; all three keys are outputs, use 'materialized'")
-        self.mode = mode
+        self.mode = "materialized" if self.shape.key == DOMAINS else "counts"
         self._state = self._open(arena)
         self._pairs = self._pair_views()
         views = self._state.program.views
         self._count = next((i for i, view in enumerate(views) if view.kind == COUNT), -1)
         self._keys = (
-            np.array([DOMAINS.index(v) for v in self.shape.key], dtype=np.int64) if mode == "counts" else NO_KEYS
+            np.array([DOMAINS.index(v) for v in self.shape.key], dtype=np.int64) if self.mode == "counts" else NO_KEYS
         )
         self._out = np.empty((3, BLOCK_ROWS), dtype=np.int64)
 
     def _open(self, arena: np.ndarray) -> State:
-        if self.mode == "factorized":
-            return State(delta3(), EPSILON, arena=arena)
         try:
             return State(wedges(self.shape.key), EPSILON, arena=arena)
         except SnapshotError as error:
@@ -133,7 +111,7 @@ class TriangleBag:
         state = self._state
         live, budget = int(state.arena[H_LIVE]), int(state.arena[H_BUDGET])
         roomy = 2 * int(state.arena[H_TOP]) < state.limit and (2 * live < budget or budget < 0)
-        if self.thin or self.mode == "factorized" or roomy:
+        if self.thin or roomy:
             return False
         kept = sum(int(inspect.entries(state.arena, state.plan, view)) for view in self._pairs[:3].tolist())
         if 2 * WEDGE_WORDS * kept <= live:
@@ -146,7 +124,7 @@ class TriangleBag:
         """Applies a change of one atom, deletions first. Yields the change of the result set. See
         `crown.bags.protocol.Bag.apply`.
 
-        Mode "factorized" yields nothing. Amortized O(N^(1/2)) per row and O(1) per result.
+        Amortized O(N^(1/2)) per row and O(1) per result.
         """
         weights = change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
@@ -183,9 +161,6 @@ class TriangleBag:
         self, atom: int, keys: _Keys, weights: np.ndarray, missing: np.ndarray, sign: int
     ) -> Generator[Zset, None, int]:
         cursor = np.zeros(8, dtype=np.int64)
-        if self.mode == "factorized":
-            self._state.run(quiet_rows, atom, *keys, weights, missing, sign, cursor)
-            return int(cursor[ROW])
         tail = (sign, self._pairs, self._count, self._keys, cursor, self._out)
         while cursor[ROW] < len(weights) and not cursor[OVER]:
             found = self._state.run(stream_rows, atom, *keys, weights, missing, *tail)
@@ -232,8 +207,7 @@ class TriangleBag:
         return Zset(rows, multiplicity_of(arena, edges))
 
     def results(self) -> Iterator[np.ndarray]:
-        """Yields the present results, with O(1) delay in modes "counts" and "factorized", else by scanning R and its
-        wedges."""
+        """Yields the present results, with O(1) delay in mode "counts", else by scanning R and its wedges."""
         if self.mode == "counts":
             cursor = np.zeros(8, dtype=np.int64)
             out = np.empty((3, BLOCK_ROWS), dtype=np.int64)
@@ -243,15 +217,6 @@ class TriangleBag:
                 columns = np.zeros((3, rows), dtype=np.int64)
                 columns[self._keys] = out[: len(self._keys), :rows]
                 yield self._decode(columns)
-        elif self.mode == "factorized":
-            program = self._state.program
-            views = np.array(program.results, dtype=np.int64)
-            firsts = np.array([DOMAINS.index(program.views[v].key[0]) for v in program.results], dtype=np.int64)
-            cursor, out = np.zeros(8, dtype=np.int64), np.empty((4, BLOCK_ROWS), dtype=np.int64)
-            while rows := triple_rows(
-                self._state.arena, self._state.halves, self._state.plan, cursor, views, firsts, out
-            ):
-                yield self._decode(out[:3, :rows])
         else:
             cursor, out = np.zeros(8, dtype=np.int64), np.empty((3, BLOCK_ROWS), dtype=np.int64)
             while rows := walk_rows(self._state.arena, self._state.halves, self._pairs, NO_KEYS, cursor, out):
@@ -276,12 +241,10 @@ class TriangleBag:
         """Raises AssertionError if the state violates its definition. Slow."""
         copy = invariants.contents(self._state, tuple(map(len, self.shape.domains)))
         copy.check_invariants()
-        if self.mode != "factorized":
-            assert self._state.word(at.C_TRIPLES) == len(copy.define(View("", SET, DOMAINS, (ANY, ANY, ANY))))
+        assert self._state.word(at.C_TRIPLES) == len(copy.define(View("", SET, DOMAINS, (ANY, ANY, ANY))))
 
     def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters of the triangle. `triples` is the number of distinct ones (not in mode
-        "factorized")."""
+        """Returns sizes and counters of the triangle. `triples` is the number of distinct ones."""
         word = self._state.word
         return {
             "mode": self.mode,

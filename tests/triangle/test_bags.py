@@ -160,21 +160,6 @@ def test_half_full_of_wedges_a_bag_keeps_their_number_only(outputs):
     assert used < wide.stats()["bytes"] / 2
 
 
-def test_factorized_root_lists_the_triples_and_streams_nothing():
-    bag = TriangleBag(BagSpec(TRIANGLE, ("a", "b", "c")), reserve(WORDS), mode="factorized")
-    rng, rows = random.Random(2), [{}, {}, {}]
-    for _ in range(80):
-        atom, row, weight = rng.randrange(3), (rng.randrange(4), rng.randrange(4)), rng.choice((1, 1, -1))
-        assert not list(bag.apply(atom, change([row], [weight])))
-        total = max(rows[atom].pop(row, 0) + weight, 0)
-        if total:
-            rows[atom][row] = total
-        listed = [tuple(row) for block in bag.results() for row in block.tolist()]
-        assert len(listed) == len(set(listed))
-        assert set(listed) == recompute(bag.spec, rows)
-        bag.check_invariants()
-
-
 def test_composite_keys():
     spec = BagSpec((("x", "a", "b"), ("b", "c", "u", "v"), ("v", "a", "c", "x", "u")), ("c", "x", "a", "v", "b", "u"))
     follower = Follower(TriangleBag(spec, reserve(WORDS)))
@@ -244,8 +229,6 @@ def test_shapes_that_are_no_triangle_are_refused_with_a_way_out():
     for atoms in ((("a", "b"), ("b", "c")), GENERIC["shared attribute"], (("a", "b"), ("b", "c"), ("c", "a", "d"))):
         with pytest.raises(BagError, match="generic"):
             TriangleBag(BagSpec(atoms, ("a",)), reserve(WORDS))
-    with pytest.raises(BagError, match="counts"):
-        TriangleBag(BagSpec(TRIANGLE, ("a",)), reserve(WORDS), mode="materialized")
     with pytest.raises(BagError, match="composite"):
         TriangleBag(BagSpec((("a", "b"), ("b", "c", "d"), ("c", "d", "a")), ("a", "c")), reserve(WORDS))
 

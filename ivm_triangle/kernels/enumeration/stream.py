@@ -218,33 +218,6 @@ def stream_rows(
     return rows
 
 
-@kernel("words, halves, words, floats, int, table, words, int, words, words, words, int, words")
-def quiet_rows(arena, halves, plan, eps, k, codes, flat, w, places, weights, missing, sign, cur):
-    """Changes the state as `stream_rows` does, without output. The cursor receives the number of applied rows."""
-    n = codes.shape[0]
-    arena, halves, plan, eps, cur = words(arena), words(halves), constants(plan), words(eps), words(cur)
-    codes, flat, weights, missing = words(codes), words(flat), words(weights), words(missing)
-    ctx, places = Context(arena, halves, plan, eps), constants(places)
-    for i in range(n):
-        cur[ROW] = i
-        m = weights[i]
-        if m * sign > 0:
-            if sign > 0 and arena[H_LIVE] > arena[H_BUDGET]:
-                cur[OVER] = 1
-                return
-            _code_row(arena, k, places, flat, w, i, sign > 0, codes)
-            e = find_edge(arena, plan, k, codes[2 * i], codes[2 * i + 1])
-            old = multiplicity_of(arena, e) if e != 0 else ZERO
-            if old + m < 0:
-                missing[i] = -(old + m)
-                m = -old
-            if m > 0:
-                add(ctx, k, codes[2 * i], codes[2 * i + 1], m)
-            elif m < 0:
-                update(ctx, k, source(arena, e), target(arena, e), e, m)
-    cur[ROW] = n
-
-
 @kernel("words, halves, words, words, words, table")
 def walk_rows(arena, halves, pairs, keys, cur, out):
     """Writes all triples, from the cursor on, to `out` int64[3, n]: per tuple of R its wedges or its shorter list."""
