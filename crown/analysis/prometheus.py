@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from crown.errors import CrownError, needs
+from crown.store.words_file import temporary
 
 Sample = tuple[Mapping[str, str], float]
 """Labels, and their number."""
@@ -64,9 +65,9 @@ def of_stats(stats: Mapping[str, Any], view: str) -> Iterator[str]:
 
 def written(path: Path, lines: Iterable[str]) -> None:
     """Writes lines to a file atomically, as the textfile collector requires."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text("".join(f"{line}\n" for line in lines))
-    os.replace(partial, path)
+    with temporary(path) as fresh:
+        fresh.write_text("".join(f"{line}\n" for line in lines))
+        os.replace(fresh, path)
 
 
 def _escaped(value: str) -> str:

@@ -6,13 +6,11 @@ must be new, by a link; so a file exists completely or not at all. Files written
 
 from __future__ import annotations
 
-import contextlib
 import os
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 from crown.errors import LockedStateError, SnapshotError
+from crown.store.words_file import temporary
 
 try:
     import fcntl
@@ -46,18 +44,6 @@ def create_durably(path: Path, data: bytes) -> bool:
             return False
     sync(path.parent)
     return True
-
-
-@contextlib.contextmanager
-def temporary(path: Path) -> Iterator[Path]:
-    """Yields an unused hidden name beside ``path``; deletes a file that remains there afterwards."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex}.tmp")
-    try:
-        yield partial
-    finally:
-        if os.path.lexists(partial):
-            with contextlib.suppress(OSError):
-                partial.unlink()
 
 
 def sync(path: Path) -> None:

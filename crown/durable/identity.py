@@ -10,7 +10,7 @@ import json
 import secrets
 import zlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,6 @@ from plans.errors import PlanError
 from plans.program import Program
 
 NAME, FORMAT = "meta.json", 1
-_FIELDS = {
-    "view": str,
-    "fingerprint": str,
-    "query": str,
-    "on_missing": str,
-    "threads": int,
-    "program": dict,
-    "unread": list,
-}
 
 
 @dataclass(frozen=True)
@@ -77,7 +68,7 @@ class Identity:
             raise DamagedStateError(f"{path} is damaged, or was not written by crown.open: restore it from a copy")
         if meta.pop("format", None) != FORMAT:
             raise DamagedStateError(f"{path} is of another version of crown; open it with the version that wrote it")
-        return cls(**{name: meta[name] for name in _FIELDS if name != "unread"}, unread=meta.get("unread", []))
+        return cls(**{"unread": [], **{each.name: meta[each.name] for each in fields(cls) if each.name in meta}})
 
     def stored_program(self, folder: Path) -> Program:
         """Returns the program that the view maintains. Raises DamagedStateError if this version cannot read it."""

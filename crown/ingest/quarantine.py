@@ -7,7 +7,6 @@ of a batch cannot be stored, the batch is rejected.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import uuid
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from crown.errors import ChangeError
 from crown.ingest.changes import CheckedBatch
+from crown.store.words_file import temporary
 
 SCHEMA = pa.schema(
     [
@@ -42,15 +42,13 @@ def write(folder: Path, batch: int, bad: Mapping[str, CheckedBatch]) -> int:
         for (row, reason), data in zip(checked.bad.items(), checked.bad_rows, strict=True)
     ]
     target = folder / f"batch-{batch:09d}-{uuid.uuid4().hex[:12]}.parquet"
-    temporary = target.with_name(f".{target.name}.tmp")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            pq.write_table(pa.Table.from_pylist(rows, SCHEMA), file)
-        os.replace(temporary, target)
+        with temporary(target) as partial:
+            with partial.open("wb") as file:
+                pq.write_table(pa.Table.from_pylist(rows, SCHEMA), file)
+            os.replace(partial, target)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise ChangeError(
             f"the batch has {len(rows)} bad rows, and the quarantine {folder} cannot take them "
             f"({error.strerror or error}); the batch was not applied"

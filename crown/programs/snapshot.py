@@ -7,10 +7,10 @@ are checked before an engine reads it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +39,6 @@ from plans.search.cells.whole import partitioning_of
 from plans.show import explain
 from plans.show.programs import lines_of
 
-_Engine = TypeVar("_Engine")
-_Make = Callable[[Program, ProgramMemory, str, int, bool, Mapping[str, str] | None], _Engine]
 _FIELDS = {"program", "on_missing", "selecting", "threads", "grids", "partitioning", "extra"}
 _DAMAGED = (CrownError, PlanError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors that code may raise if it is given an invalid program."""
@@ -62,38 +60,14 @@ def load(
     Raises SnapshotError for a foreign or damaged file, and if ``state_path`` is the snapshot itself; MemoryBudgetError
     if the state is larger than the budget.
     """
-    return _load(_of_one_result, False, path, state_path, memory_budget, verify)
+    return _load(False, path, state_path, memory_budget, verify)
 
 
 def load_several(
     path: str | os.PathLike[str], memory_budget: int | None = None, verify: bool = True
 ) -> tuple[DatabaseEngine, dict[str, Any]]:
     """Returns the engine of several named results that a snapshot holds. See ``load``."""
-    return _load(_of_several, True, path, None, memory_budget, verify)
-
-
-def _of_one_result(
-    program: Program,
-    memory: ProgramMemory,
-    on_missing: str,
-    threads: int,
-    selecting: bool,
-    partitioning: Mapping[str, str] | None,
-) -> Engine:
-    if partitioning is not None:
-        return ProgramCells(program, memory, on_missing, threads, selecting, partitioning)
-    return ProgramEngine(program, memory, on_missing, threads, selecting)
-
-
-def _of_several(
-    program: Program,
-    memory: ProgramMemory,
-    on_missing: str,
-    threads: int,
-    selecting: bool,
-    partitioning: Mapping[str, str] | None,
-) -> DatabaseEngine:
-    return DatabaseEngine(program, memory, on_missing, threads, selecting)
+    return _load(True, path, None, memory_budget, verify)
 
 
 def saved_with(path: Path) -> dict[str, Any]:
@@ -110,14 +84,13 @@ def demand_whole(path: Path) -> None:
 
 
 def _load(
-    make: _Make[_Engine],
     several: bool,
     given: str | os.PathLike[str],
     state_path: Path | None,
     memory_budget: int | None,
     verify: bool,
-) -> tuple[_Engine, dict[str, Any]]:
-    """Returns the engine that a snapshot holds, and its extra data. ``make`` creates the engine."""
+) -> tuple[Any, dict[str, Any]]:
+    """Returns the engine that a snapshot holds, and its extra data. ``several``: it has several named results."""
     path = path_of(given, "path")
     if state_path is not None and same_file(path, state_path):
         raise SnapshotError(f"state_path is the snapshot {path} itself, which it would overwrite; name another file")
@@ -154,11 +127,13 @@ def _load(
             memory.limit(words)
             if memory.budget.used > memory.budget.words:
                 raise _too_large(memory.budget.used, path)
+    kept = program, memory, header["on_missing"], threads, header["selecting"]
     try:
-        engine = make(program, memory, header["on_missing"], threads, header["selecting"], partitioning)
+        if partitioning is not None:
+            return ProgramCells(*kept, partitioning), header["extra"]
+        return (DatabaseEngine if several else ProgramEngine)(*kept), header["extra"]
     except _DAMAGED as error:
         raise SnapshotError(f"{path} holds a state that does not fit its program: {error}") from error
-    return engine, header["extra"]
 
 
 def _program(given: Any, path: Path) -> Program:
@@ -213,20 +188,15 @@ def _memory(words: list[int], memory_budget: int | None, where: Path | None) -> 
         raise SnapshotError(f"cannot keep the state in {where}: this is a folder; name a file in it")
     if os.path.exists(where) and not os.path.isfile(where):
         raise SnapshotError(f"cannot keep the state in {where}: it exists and is not a file; name another path")
-    temporary = where.with_name(f".{where.name}.{os.getpid()}.tmp")
     try:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        memory = ProgramMemory.create(len(words), memory_budget, path=temporary, sizes=words)
-        yield memory
-        os.replace(temporary, where)
+        with words_file.temporary(where) as partial:
+            memory = ProgramMemory.create(len(words), memory_budget, path=partial, sizes=words)
+            yield memory
+            os.replace(partial, where)
         assert memory.file is not None
         memory.file.path = where
     except OSError as error:
         raise SnapshotError(f"cannot keep the state in {where}: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def _check_part(part: np.ndarray, words: int, layout: np.ndarray | None, path: Path) -> None:

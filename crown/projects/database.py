@@ -34,6 +34,7 @@ from crown.projects.reports import Report
 from crown.projects.sources import Source, source
 from crown.projects.specification import INTO, REFRESH, STRICT, Specification
 from crown.store.arrow_buffers import words
+from crown.store.words_file import temporary
 from plans.schema import Schema
 
 _MEANING = ("spark.sql.ansi.enabled", "spark.sql.caseSensitive", "spark.sql.session.timeZone")
@@ -244,11 +245,9 @@ def _schema(sources: Mapping[str, Source]) -> Schema:
 
 
 def _write(file: Path, rows: pa.Table) -> None:
-    partial_ = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        pq.write_table(rows, partial_)
-        os.replace(partial_, file)
+        with temporary(file) as fresh:
+            pq.write_table(rows, fresh)
+            os.replace(fresh, file)
     except (OSError, pa.ArrowException) as error:
         raise ProjectError(f"{file} cannot be written ({error}): fix that, and run again") from None
-    finally:
-        partial_.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ import contextlib
 import json
 import os
 import stat
+import uuid
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -53,24 +54,32 @@ def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], par
         raise SnapshotError(
             f"cannot write the snapshot {target}: this is not a regular file, and would be replaced; name another"
         )
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
-            begin = 8 * _whole_pages(-(-len(_lines(kind, header, parts, _LARGEST)) // 8))
-            file.seek(begin)
-            crc = _written(file, parts)
-            size = file.tell()
-            file.seek(0)
-            file.write(_lines(kind, header, parts, crc, begin))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        with temporary(target) as partial:
+            with partial.open("wb") as file:
+                begin = 8 * _whole_pages(-(-len(_lines(kind, header, parts, _LARGEST)) // 8))
+                file.seek(begin)
+                crc = _written(file, parts)
+                size = file.tell()
+                file.seek(0)
+                file.write(_lines(kind, header, parts, crc, begin))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, target)
     except OSError as error:
         raise SnapshotError(f"cannot write the snapshot {target}: {error.strerror}") from error
+    return size
+
+
+@contextlib.contextmanager
+def temporary(path: Path) -> Iterator[Path]:
+    """Yields an unused hidden name beside ``path``; deletes a file that remains there afterwards."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex}.tmp")
+    try:
+        yield partial
     finally:
         with contextlib.suppress(OSError):
-            temporary.unlink()
-    return size
+            partial.unlink()
 
 
 @contextlib.contextmanager

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from crown.durable.files import PRIVATE, create_durably, sync, temporary, write_durably
+from crown.durable.files import PRIVATE, create_durably, sync, write_durably
+from crown.store.words_file import temporary
 from spark_jobs.storage.folder import Folder
 
 
