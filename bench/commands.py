@@ -39,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scale = run.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="seconds instead of minutes; numbers mean little")
     scale.add_argument("--full", action="store_true", help="whole streams and up to 10^7 live rows; takes long")
-    run.add_argument("--section", nargs="+", choices=SECTIONS, help="only these sections")
+    run.add_argument("--section", nargs="+", choices=("all", *SECTIONS), help="only these sections; all by default")
+    run.add_argument("--resume", action="store_true", help="keep the cells that the last day's files in --out have")
     run.add_argument("--workload", nargs="+", choices=WORKLOADS, metavar="NAME", help=f"of {', '.join(WORKLOADS)}")
     run.add_argument("--engine", nargs="+", choices=ENGINES, metavar="NAME", help=f"of {', '.join(ENGINES)}")
     run.add_argument(
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "report":
         return _report(args, sys.stdout)
     try:
-        from bench.harness.run import run_section
+        from bench.harness.run import cells_of, run_section, seconds_left
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "tqdm") from None
     scale = "quick" if args.quick else "full" if args.full else "normal"
@@ -91,10 +92,16 @@ def run(args: argparse.Namespace) -> int:
         if ENGINES[cell["engine"]].kind == "ours" and cell["status"] in ("wrong", "failed"):
             wrong.append(cell)
 
-    for section in args.section or SECTIONS:
-        path = run_section(section, scale, data, args.out, wanted, say)
-        if path is not None:
-            print(f"  -> {path}", file=told, flush=True)
+    names = SECTIONS if not args.section or "all" in args.section else args.section
+    sections = {name: cells for name in names if (cells := cells_of(name, scale, wanted))}
+    measured = 0
+    for name in list(sections):
+        cells = sections.pop(name)
+        path = run_section(name, cells, data, args.out, say, args.resume)
+        measured += len(cells)
+        took = time.monotonic() - started
+        left = seconds_left(sections, args.out, took / measured) / 60
+        print(f"  -> {path}; {took / 60:.0f} min, about {left:.0f} min left", file=told, flush=True)
     _report(args, told)
     print(f"{time.monotonic() - started:.0f} s", file=told)
     for cell in wrong:

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.harness.results import Result, ResultsError
-
-KEY = ("workload", "title", "engine", "mode", "batch_rows", "law", "x", "options", "arguments")
+from bench.harness.results import Result, ResultsError, key
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,12 @@ def compare(rounds: Sequence[tuple[Result, Result]]) -> tuple[list[Row], int]:
                     f"the first file is of the {what} {files[0][what]}, another of {file[what]}; "
                     f"only results of the same {what} can be compared"
                 )
-    found = [({_key(c): c for c in old["cells"]}, {_key(c): c for c in new["cells"]}) for old, new in rounds]
+    found = [({key(c): c for c in old["cells"]}, {key(c): c for c in new["cells"]}) for old, new in rounds]
     everywhere = set.intersection(*(set(cells) for one in found for cells in one))
     rows = []
-    for key, cell in found[0][0].items():
-        if key in everywhere:
-            rates = [(_rates(old[key]), _rates(new[key])) for old, new in found]
+    for row, cell in found[0][0].items():
+        if row in everywhere:
+            rates = [(_rates(old[row]), _rates(new[row])) for old, new in found]
             before, after = ([rate for one in rates for rate in one[side]] for side in (0, 1))
             rows.append(Row(_title(cell), before, after, agreed(rates)))
     return rows, len(set.union(*(set(cells) for one in found for cells in one)) - everywhere)
@@ -76,10 +74,6 @@ def verdict(before: Sequence[float], after: Sequence[float]) -> str:
 def _rates(cell: dict[str, Any]) -> Sequence[float]:
     rates: Sequence[float] = cell.get("updates_per_s_all", [])
     return rates
-
-
-def _key(cell: dict[str, Any]) -> str:
-    return repr([cell.get(name) for name in KEY])
 
 
 def _title(cell: dict[str, Any]) -> str:

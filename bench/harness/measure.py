@@ -97,9 +97,9 @@ def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress)
     warmed = _warm_up(spec, make(loaded), stream)
     passes: list[Pass] = []
     skipped = min(_uncounted(spec, stream), len(batches) - 1)
-    spent = 0.0
+    passed = 0.0
     for repeat in range(spec.get("repeats", 1)):
-        if repeat and spent * (repeat + 1) / repeat > spec.get("repeat_budget_s", 30.0):
+        if repeat and passed * (repeat + 1) / repeat > spec.get("repeat_budget_s", 30.0):
             break
         subject = make(loaded)
         for start in range(0, preload, PRELOAD_ROWS):
@@ -108,7 +108,7 @@ def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress)
         for batch in batches[:skipped]:
             subject.apply(batch)
         passes.append(one_pass(spec, subject, stream, preload + skipped * rows, batches[skipped:], progress))
-        spent += passes[-1].seconds
+        passed += passes[-1].seconds
         if passes[-1].status != "ok":
             break
     counted = len(stream) - (skipped * rows if spec.get("counted_as_elsewhere") else 0)

@@ -42,11 +42,17 @@ from typing import Any
 from crown.errors import CrownError
 
 FORMAT = 2
+KEY = ("workload", "title", "engine", "mode", "batch_rows", "law", "x", "options", "arguments")
 Result = dict[str, Any]
 
 
 class ResultsError(CrownError):
     """The requested results do not exist, or are of another version."""
+
+
+def key(cell: Result) -> str:
+    """Returns a text that is the same for the same request of a section."""
+    return repr([cell.get(name) for name in KEY])
 
 
 def write(folder: Path, section: str, machine: dict[str, Any], scale: str, cells: list[Result]) -> Path:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import sys
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
+import crown
 from bench.cases import tpcds
 from bench.cases.datasets import DataError
 from bench.cases.tpch import tables as tpch
@@ -31,43 +33,85 @@ from bench.subjects.subject import SkipError
 
 TPCDS_SCALE = {"quick": tpcds.SMALL, "normal": tpcds.SMALL, "full": 1.0}
 TPCH_SCALE = {"quick": 0.001, "normal": 0.05, "full": 1.0}
+DAY_S = 86_400.0
 Report = Callable[[Cell], None]
 
 
+def cells_of(name: str, scale: str, wanted: Callable[[Cell], bool]) -> list[Cell]:
+    """Returns the cells of a section that are ``wanted``, with the titles of their workloads and engines."""
+    return [
+        {
+            "title": WORKLOADS[cell["workload"]].title,
+            "engine_title": ENGINES[cell["engine"]].title,
+            "scale": scale,
+            **cell,
+        }
+        for cell in SECTIONS[name](scale)
+        if wanted(cell)
+    ]
+
+
 def run_section(
-    name: str, scale: str, data: str | None, folder: Path, wanted: Callable[[Cell], bool], report: Report
-) -> Path | None:
-    """Measures the cells of a section that are ``wanted`` and writes them. Returns None if there are none."""
-    cells = [cell for cell in SECTIONS[name](scale) if wanted(cell)]
-    if not cells:
-        return None
-    tqdm.monitor_interval = 0  # without a thread, which a forked process would lack
+    name: str, cells: Sequence[Cell], data: str | None, folder: Path, report: Report, resume: bool = False
+) -> Path:
+    """Measures the cells of a section and writes them. With ``resume``, keeps those that its file has, if it is less
+    than a day old, but for those that failed.
+    """
+    scale, path = cells[0]["scale"], folder / f"{name}.json"
     here, done = machine(), dict[int, Cell]()
+    if resume and path.exists() and time.time() - path.stat().st_mtime < DAY_S:
+        file = results.read_file(path)
+        kept = {results.key(c): c for c in file["cells"] if file["scale"] == scale and c["status"] != "failed"}
+        here = file["machine"] if kept else here
+        done = {number: kept[results.key(c)] for number, c in enumerate(cells) if results.key(c) in kept}
+    if scale != "quick":
+        _load_kernels()
+    tqdm.monitor_interval = 0  # without a thread, which a forked process would lack
     data = unpacked(data, folder)
     groups: dict[str, list[int]] = {}
     for number, cell in enumerate(cells):
         cell["data"] = cell.get("data", data)
-        key = json.dumps([cell["workload"], cell["data"], cell["options"]], sort_keys=True)
-        groups.setdefault(key, []).append(number)
-    bar = tqdm(total=len(cells), desc=f"{name:12}", unit="cell", dynamic_ncols=True, disable=not sys.stderr.isatty())
-    for numbers in groups.values():
-        left = list(numbers)
-        for kind, value in _said([cells[number] for number in numbers], scale, folder):
-            cell = cells[left[0]]
-            at = f"{cell['workload']} {cell['engine']} {cell['mode']}"
+        if number not in done:
+            shared = json.dumps([cell["workload"], cell["data"], cell["options"]], sort_keys=True)
+            groups.setdefault(shared, []).append(number)
+    hidden = not sys.stderr.isatty()
+    bar = tqdm(total=len(cells), initial=len(done), desc=f"{name:12}", unit="cell", dynamic_ncols=True, disable=hidden)
+    for left in groups.values():
+        for kind, value in _said([cells[number] for number in left], scale, folder):
             if kind == "progress":
-                bar.set_postfix_str(f"{at} {value[0] / max(value[1], 1):.0%}")
+                cell = cells[left[0]]
+                share = value[0] / max(value[1], 1)
+                bar.set_postfix_str(f"{cell['workload']} {cell['engine']} {cell['mode']} {share:.0%}")
                 continue
             # Anything but a result is said of the process that all these cells have.
-            for number in [left.pop(0)] if kind == "result" else left:
-                result = value if kind == "result" else {"status": kind, "reason": value}
-                done[number] = _titled(cells[number], scale) | result
+            for number in left[:1] if kind == "result" else list(left):
+                left.remove(number)
+                asked = {name: value for name, value in cells[number].items() if name not in ("data", "checked")}
+                done[number] = asked | (value if kind == "result" else {"status": kind, "reason": value})
                 report(done[number])
                 bar.update()
             results.write(folder, name, here, scale, [done[number] for number in sorted(done)])
-            bar.set_postfix_str(at)
     bar.close()
-    return folder / f"{name}.json"
+    return path
+
+
+def seconds_left(sections: Mapping[str, Sequence[Cell]], folder: Path, mean: float) -> float:
+    """Returns about how long sections take: as long per cell as before, by their files, or else ``mean``."""
+    total = 0.0
+    for name, cells in sections.items():
+        path = folder / f"{name}.json"
+        before = results.read_file(path)["cells"] if path.exists() else []
+        took = [sum(cell["spent_s"].values()) for cell in before if "spent_s" in cell]
+        total += len(cells) * (sum(took) / len(took) if took else mean)
+    return total
+
+
+@cache
+def _load_kernels() -> None:
+    """Loads the kernels that all views have, which the processes of cells then have, too."""
+    schema = {"R": {"a": "int64", "b": "int64"}, "S": {"b": "int64", "c": "int64"}}
+    view = crown.view("Q(a, b, c) :- R(a, b), S(b, c).", schema)
+    view.apply({"R": [{"a": 1, "b": 2}], "S": [{"b": 2, "c": 3}]})
 
 
 def _said(cells: Sequence[Cell], scale: str, folder: Path) -> Iterator[tuple[str, Any]]:
@@ -96,16 +140,6 @@ def _prepared(cell: Cell, scale: str, folder: Path) -> dict[str, Any]:
         python = interpreter("duckdb_extension_tpcds", "tpcds")
         options["tpcds"] = str(tpcds.prepare(folder / "data", TPCDS_SCALE[scale], python))
     return options
-
-
-def _titled(cell: Cell, scale: str) -> Cell:
-    """Returns the cell as it is written, with the titles of its workload and its engine."""
-    titles: Cell = {
-        "title": WORKLOADS[cell["workload"]].title,
-        "engine_title": ENGINES[cell["engine"]].title,
-        "scale": scale,
-    }
-    return titles | {name: value for name, value in cell.items() if name not in ("data", "checked")}
 
 
 def unpacked(data: str | None, folder: Path) -> str | None:

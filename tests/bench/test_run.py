@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import signal
@@ -242,6 +243,23 @@ def test_every_cell_of_every_scale_names_a_known_engine_and_workload() -> None:
             for one in section(scale):
                 assert one["mode"] in ENGINES[one["engine"]].modes
                 assert one["workload"] in WORKLOADS
+
+
+def test_a_run_that_was_stopped_is_resumed(tmp_path, capsys) -> None:
+    words = ("run", "--quick", "--data", "generated", "--out", str(tmp_path), "--section", "state", "--resume")
+    assert commands.run(arguments(*words)) == 0
+    assert "about 0 min left" in capsys.readouterr().out
+    file = tmp_path / "state.json"
+    whole = results.read_file(file)
+    first, second = whole["cells"]
+    results.write(tmp_path, "state", whole["machine"], "quick", [first])
+    assert commands.run(arguments(*words, "--json")) == 0
+    (said,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert results.key(said) == results.key(second)
+    again = results.read_file(file)
+    assert again["machine"] == whole["machine"]
+    assert again["cells"][0] == first
+    assert results.key(again["cells"][1]) == results.key(second)
 
 
 def test_results_that_are_not_there_are_one_sentence(tmp_path) -> None:

@@ -28,7 +28,7 @@ def cell(workload: str, engine: str, mode: str, scale: str, **more: Any) -> Cell
         "options": {},
         "repeats": 1 if scale == "quick" else 3,
         "bound_s": {"quick": 5.0, "normal": 10.0, "full": 600.0}[scale],
-        "repeat_budget_s": {"quick": 3.0, "normal": 8.0, "full": 60.0}[scale],
+        "repeat_budget_s": {"quick": 3.0, "normal": 4.0, "full": 60.0}[scale],
         "checked": True,
     }
     out |= more
