@@ -33,48 +33,17 @@ _ARROW = {
     "duration": pa.duration("us"),
     "months": pa.month_day_nano_interval(),
 }
-_ALIASES = {
-    "boolean": "bool",
-    "tinyint": "int32",
-    "smallint": "int32",
-    "short": "int32",
-    "byte": "int32",
-    "int8": "int32",
-    "int16": "int32",
-    "int": "int32",
-    "integer": "int32",
-    "bigint": "int64",
-    "long": "int64",
-    "double": "float64",
-    "float": "float64",
-    "float32": "float64",
-    "double precision": "float64",
-    "real": "float64",
-    "str": "string",
-    "varchar": "string",
-    "char": "string",
-    "character varying": "string",
-    "text": "string",
-    "bytes": "binary",
-    "blob": "binary",
-    "bytea": "binary",
-    "date32": "date",
-    "timestamp_ltz": "timestamp",
-    "timestamptz": "timestamp",
-    "timestamp with time zone": "timestamp",
-    "timestamp without time zone": "timestamp_ntz",
-    "datetime": "timestamp_ntz",
-}
+_NAMES = {
+    "bool": "boolean", "int32": "tinyint, smallint, short, byte, int8, int16, int, integer", "int64": "bigint, long",
+    "float64": "double, float, float32, double precision, real", "binary": "bytes, blob, bytea", "date": "date32",
+    "string": "str, varchar, char, character varying, text", "timestamp_ntz": "timestamp without time zone, datetime",
+    "timestamp": "timestamp_ltz, timestamptz, timestamp with time zone",
+}  # fmt: skip
+_ALIASES = {name: type_ for type_, names in _NAMES.items() for name in names.split(", ")}
 _PYTHON = {
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    str: "string",
-    bytes: "binary",
-    dt.date: "date",
-    dt.datetime: "timestamp_ntz",
-    dt.timedelta: "duration",
-}
+    bool: "bool", int: "int64", float: "float64", str: "string", bytes: "binary", dt.date: "date",
+    dt.datetime: "timestamp_ntz", dt.timedelta: "duration",
+}  # fmt: skip
 _SPAN = re.compile(r"interval (year|month|day|hour|minute|second)(?: to (?:month|hour|minute|second))?")
 _LENGTH = re.compile(r"(varchar|char|character varying)\s*\(\s*\d+\s*\)")
 _DIGITS = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
@@ -277,38 +246,33 @@ _LISTS = (
 )  # fmt: skip
 
 
+_OF_ARROW = {
+    "bool": (pa.types.is_boolean,),
+    "int32": (pa.types.is_int8, pa.types.is_int16, pa.types.is_int32, pa.types.is_uint8, pa.types.is_uint16),
+    "int64": (pa.types.is_int64, pa.types.is_uint32),
+    "float64": (pa.types.is_floating,),
+    "string": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    "decimal(20,0)": (pa.types.is_uint64,),
+    "binary": (
+        pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view,
+    ),
+    "date": (pa.types.is_date,),
+    "duration": (pa.types.is_duration,),
+    "months": (pa.types.is_interval,),
+}  # fmt: skip
+
+
 def type_of_arrow(type_: pa.DataType) -> str:
     """Returns the planner type for an Arrow type. Narrow integers and floats widen. Raises PlanError if there is none.
 
     Unsigned integers of 64 bits are decimals, which contain all their values.
     """
     kinds, type_ = pa.types, plain_type(type_)
-    if kinds.is_boolean(type_):
-        return "bool"
-    if kinds.is_int8(type_) or kinds.is_int16(type_) or kinds.is_int32(type_):
-        return "int32"
-    if kinds.is_uint8(type_) or kinds.is_uint16(type_):
-        return "int32"
-    if kinds.is_int64(type_) or kinds.is_uint32(type_):
-        return "int64"
-    if kinds.is_floating(type_):
-        return "float64"
-    if kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_):
-        return "string"
-    if kinds.is_uint64(type_):
-        return "decimal(20,0)"
-    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
-        return "binary"
-    if kinds.is_binary_view(type_):
-        return "binary"
-    if kinds.is_date(type_):
-        return "date"
+    for name, tests in _OF_ARROW.items():
+        if any(test(type_) for test in tests):
+            return name
     if kinds.is_timestamp(type_):
         return "timestamp" if type_.tz else "timestamp_ntz"
-    if kinds.is_duration(type_):
-        return "duration"
-    if kinds.is_interval(type_):
-        return "months"
     if kinds.is_decimal(type_):
         scale = min(max(type_.scale, 0), MOST_DIGITS)
         digits = max(type_.precision - min(type_.scale, 0), scale)  # before and after the decimal point
