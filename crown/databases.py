@@ -72,8 +72,7 @@ class Database(
     def _followed(self) -> tuple[Audience, Pick[dict[str, pa.Table]], str | None]:
         return self._audience, lambda deltas: deltas if any(delta.num_rows for delta in deltas.values()) else None, None
 
-    # Views
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- views ---------------------------------------------------------------------------------------------------------
 
     @property
     def program(self) -> Program:
@@ -258,8 +257,7 @@ class Database(
             )
         return rows
 
-    # Changes
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Mapping[str, Any]) -> dict[str, pa.Table]:
         """Applies one batch of changes of tables to all views, and returns the exact change of each view by name.
@@ -299,8 +297,7 @@ class Database(
         if self._quarantine_dir is not None:
             self._set_aside(prepared)
 
-    # Care
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- care ----------------------------------------------------------------------------------------------------------
 
     def explain(self) -> str:
         """Returns the views and the stages that maintain them, as text."""

@@ -42,8 +42,7 @@ class Core:
         self.propagation = Propagation(state, len(plan.free), self.head.margin)
         self.tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Sequence[RelationChange], check: Callable[[], None] = lambda: None) -> list[Zset]:
         """Applies a batch. Returns the net change of the result as output tuples, each once, in new memory. A weight
@@ -143,8 +142,7 @@ class Core:
         self.propagation.settle()
         self.state.header[A.H_OPEN] = 0
 
-    # The parts of a transaction
-    # ------------------------------------------------------------------------------------------------------------
+    # -- the parts of a transaction ------------------------------------------------------------------------------------
 
     def _begin(self, changes: Sequence[RelationChange], deltas: bool, factorized: bool = False) -> Blocks:
         """Begins a batch. Drawing the blocks applies it. See ``Propagation.blocks``."""
@@ -169,8 +167,7 @@ class Core:
         outputs = list(map(self.head.codes, blocks))
         return outputs if self.state.plan.consolidated else [Zset.gathered(outputs, self.head.width).net()]
 
-    # Inspection
-    # ------------------------------------------------------------------------------------------------------------
+    # -- inspection ----------------------------------------------------------------------------------------------------
 
     def products(self) -> Iterator[pa.RecordBatch]:
         """Yields the result as factorized rows. O(1) per entry of a list; memory of one block."""

@@ -165,8 +165,7 @@ class Program:
             self._lookups[node.value] = self._registers[key] = self._new_register()
         return self._instruction(E.LOOKUP, [args[0], self._registers[key]])
 
-    # Numbers
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- numbers -------------------------------------------------------------------------------------------------------
 
     def _arithmetic(self, node: Expr, args: list[int]) -> int:
         if node.type == "float64" and node.op in _ON_DOUBLES:
@@ -238,8 +237,7 @@ class Program:
         result = self._instruction(whole, args)
         return self._instruction(E.NARROW, [result]) if node.type == "int32" else result
 
-    # Truth values
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- truth values --------------------------------------------------------------------------------------------------
 
     def _comparison(self, node: Expr, args: list[int]) -> int:
         left, right = node.args
@@ -297,8 +295,7 @@ class Program:
         ]
         return self._connective(Expr("or", "bool"), matches)
 
-    # Choices
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- choices -------------------------------------------------------------------------------------------------------
 
     def _select(self, type_: str, condition: int, then: int, other: int) -> int:
         return self._instruction(E.SELECT, [condition, then, other], int(is_wide(type_)))

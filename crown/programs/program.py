@@ -122,8 +122,7 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
             raise SnapshotError(f"{path} holds the state of another query; use a fresh path for the changed query")
         return cls(program, memory, on_missing, selecting=selecting)
 
-    # Changes
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------------------
 
     def run(
         self,
@@ -185,8 +184,7 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
                 raise
         return found
 
-    # Results
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------------------------
 
     def results(self, factorized: bool = False) -> Iterator[pa.RecordBatch]:
         """Yields the result rows; see ``crown.programs.result.ResultReader.results``."""

@@ -133,8 +133,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         """Returns the relations in which deletes of the last batch found no row."""
         return self.base_tables.absent
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def prepare(
         self, changes: Mapping[str, Any], strict: bool = True, known: PreparedBatch | None = None
@@ -355,8 +354,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             nets[number] = self.stages[number].undo(inputs).negated()
             self.tallies.add(number, nets[number], -1)
 
-    # Maintenance
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
         """Writes the state and ``extra`` to one file. See ``crown.stages.state.memory.write``.

@@ -49,8 +49,7 @@ class Top(InOrder, Stage):
         self._end = stage.offset + stage.limit
         part.open(1)
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(log n) per row.
@@ -84,8 +83,7 @@ class Top(InOrder, Stage):
     def _visible(self, rows: Zset) -> Zset:
         return rows.project(range(len(self.columns)))
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows in order, group by group. O(1) per row, and O(log n) per group."""

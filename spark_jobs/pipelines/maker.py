@@ -57,8 +57,7 @@ class Maker:
         """Stops the computation of views in the background."""
         self._background.end()
 
-    # From changes
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- from changes --------------------------------------------------------------------------------------------------
 
     def make(
         self,
@@ -178,8 +177,7 @@ class Maker:
             if name.lower() in needed:
                 live.createDataFrame(rows).createOrReplaceTempView(name)
 
-    # From the state
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- from the state ------------------------------------------------------------------------------------------------
 
     def restore(self, version: int) -> Report:
         """Makes a version with the rows of an earlier one; see ``Pipeline.restore``."""
@@ -265,8 +263,7 @@ class Maker:
                 report.seconds = time.monotonic() - begun
                 record.ran(report, None, database)
 
-    # The places
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- the places ----------------------------------------------------------------------------------------------------
 
     def finish(
         self, database: DurableDatabase, redone: list[dict[str, pa.Table]], forgotten: Collection[str] = ()

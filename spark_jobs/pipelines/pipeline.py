@@ -141,8 +141,7 @@ class Pipeline:
         self._delivery.add(name, into)
         self._definitions.append(made)
 
-    # What a run would do, and what was done
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- what a run would do, and what was done ------------------------------------------------------------------------
 
     def plan(self) -> list[Step]:
         """Returns how each view would be updated, in the order in which they are updated. Nothing is written, and only
@@ -229,8 +228,7 @@ class Pipeline:
         """
         return self._maker.restore(number_of(version, "version", 0))
 
-    # A run
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- A run ---------------------------------------------------------------------------------------------------------
 
     def run(self) -> Report:
         """Reads the changes of the sources, and brings every view and its table up to date.

@@ -125,8 +125,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         for cell in self.cells:
             cell.check_ready()
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> PreparedBatch:
         """Checks, codes and nets a batch for each cell. Raises as ``ProgramRuntime.prepare`` does."""
@@ -349,8 +348,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         for cell in self.cells:
             cell.undo(given)
 
-    # Maintenance
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
         """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.memory.write``."""

@@ -130,8 +130,7 @@ class Groups(Stage):
         """Makes the only group, which is never deleted."""
         self.parts[0][A.H_ROOT] = groups.only(self.parts[0], self._table, self._words)
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(events), and O(log) per event for MIN and MAX.
@@ -312,8 +311,7 @@ class Groups(Stage):
         far = self._far.loaded(rows) if self._far.words else Far(self._layout, len(rows))
         return Totals(self._layout, rows, far, self._read(handles) if self._readings else {})
 
-    # Rows
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- rows ----------------------------------------------------------------------------------------------------------
 
     def _passed_columns(self, form: Form, handles: np.ndarray, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
         """Returns the columns that Python passes to the kernel for groups in given states (codes, int64[columns * n]),
@@ -352,8 +350,7 @@ class Groups(Stage):
         values = named_values(words, self._keys, self._part.dictionary.extern)
         return f"the group {', '.join(f'{key}={value!r}' for key, value in values.items())}" if values else "the result"
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def _blocks(self) -> Iterator[np.ndarray]:
         """Yields the handles of all groups, block by block."""
@@ -423,8 +420,7 @@ class Groups(Stage):
             return int(totals.rows[0, 0])
         return next(rule for rule in self._rules if rule.aggregate.name == name).exact(totals, *factors)
 
-    # Maintenance
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------
 
     @override
     def mark_values(self) -> None:

@@ -237,8 +237,7 @@ class Multisets:
                 int(multiset.spec[1]),
             )  # fmt: skip
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def end(self, values: Values, handles: np.ndarray, side: int) -> np.ndarray:
         """Returns the least (``side`` MINIMA) or greatest values (codes) of groups; NULL for an empty one. O(1) per
@@ -270,8 +269,7 @@ class Multisets:
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._part.arena[handles + one.place])])
         return np.ascontiguousarray(found.rows[:, 0]), found.weights, starts
 
-    # Maintenance
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------
 
     def mark_values(self, every: Callable[[], np.ndarray]) -> None:
         """Marks every value in the dictionary that the multisets of groups reference. ``every`` returns the handles of

@@ -73,8 +73,7 @@ class Bands(Stage):
             terms.append(CarriedTerm(terms[-1].at + terms[-1].limbs if terms else 0, limbs))
         return terms
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(log n) per change, and O(1) per row that it delivers.
@@ -128,8 +127,7 @@ class Bands(Stage):
             products.append(product(*halves).T)
         return np.concatenate(products)
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows. The same row may occur in several blocks."""
@@ -137,8 +135,7 @@ class Bands(Stage):
             found = self._pairs(0, bands)
             yield found if found.payload is not None else found.net()
 
-    # Maintenance
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------
 
     @override
     def mark_values(self) -> None:

@@ -117,8 +117,7 @@ class Join(Stage):
         """Returns the stored relations of the inputs."""
         return self._join_inputs.stored
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. In payload mode the rows carry their sums. O(changes * lambda + deltas)."""
@@ -279,8 +278,7 @@ class Join(Stage):
         found = Zset.gathered(list(chain.from_iterable(cells)), len(self.columns))
         return found.net() if self._repeats and not self._delivers_events else found
 
-    # Results
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------------------------
 
     @property
     def factorized(self) -> FactorizedHead:

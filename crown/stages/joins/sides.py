@@ -160,8 +160,7 @@ class Side:
         """Returns the number of different rows."""
         return len(self._trees[0])
 
-    # Changes
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------------------
 
     def change(self, net: Zset) -> None:
         """Adds rows, to all trees or to none. O(log n) each. Raises MemoryBudgetError, and ChangeError for a delete of
@@ -188,8 +187,7 @@ class Side:
     def _change(self, trees: Partitions, net: Zset, done: np.ndarray) -> None:
         trees.change(net, self.products.addends, done, "below a join by a comparison")
 
-    # Bands at their splits
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- bands at their splits -----------------------------------------------------------------------------------------
 
     def _with_splits(self, columns: np.ndarray) -> np.ndarray:
         if not self._splits:
@@ -235,8 +233,7 @@ class Side:
 
         return _collected(step, lambda: cursor[0] == n, low.width, 2 * n)
 
-    # Matches
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- matches -------------------------------------------------------------------------------------------------------
 
     def matches(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None]) -> Matches:
         """Returns the matches of requests with equality columns ``keys`` (codes, int64[k, n]) and these bounds, or this
@@ -314,8 +311,7 @@ class Side:
         present = (handles != 0).nonzero()[0]
         return _Ranges(trees, handles[present], np.zeros_like(present), trees.sizes(handles[present]), request[present])
 
-    # Trees
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- trees ---------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _find(trees: Partitions, keys: np.ndarray) -> np.ndarray:
@@ -362,8 +358,7 @@ class Side:
 
         return _collected(step, lambda: cursor[0] == len(handles), trees.width, 2 * len(handles))
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def scan(self) -> Iterator[Zset]:
         """Yields all rows, with their copies. O(1) per row."""

@@ -42,8 +42,7 @@ class Single(Stage):
         part.open(1)
         self._rows = CountedTuples(part, 0, len(self._key), len(self._others) + 1)
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. Expected O(changed rows).
@@ -89,8 +88,7 @@ class Single(Stage):
             "ORDER BY ... LIMIT 1"
         )
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def _row_of(self, key: np.ndarray) -> Zset:
         """Returns the row of a key (int64[key], codes), if there is one."""
@@ -112,8 +110,7 @@ class Single(Stage):
         """Returns the multiplicity of a row. O(1)."""
         return int((self._row_of(row[self._key]).rows == row).all(axis=1).sum())
 
-    # Maintenance
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------
 
     @override
     def mark_values(self) -> None:

@@ -123,8 +123,7 @@ class _Evaluation:
             return self._extremum(call)
         return self._sum(call)
 
-    # Frames
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- frames --------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _groups(self) -> np.ndarray:
@@ -216,8 +215,7 @@ class _Evaluation:
             end = (rows.starts + rows.lengths)[rows.owner] + 2 * rows.owner + 2
         return self._pieces(frame, start, end, rows.list_offset)
 
-    # Functions
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- functions -----------------------------------------------------------------------------------------------------
 
     def _pick(self, call: WindowFunction) -> np.ndarray:
         """Returns the codes of a function's argument in the picked rows, or its default if no row is picked."""

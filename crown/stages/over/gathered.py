@@ -146,8 +146,7 @@ class Gathered:
             out[outside] = self._stored.at(self._partitions[stretches], positions)[pair]
         return out
 
-    # The reading interface of the multisets of groups
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- the reading interface of the multisets of groups --------------------------------------------------------------
 
     def sizes(self, values: Values, handles: np.ndarray) -> np.ndarray:
         """Returns the number of values of frames, with copies. O(1) each."""
@@ -177,8 +176,7 @@ class Gathered:
         begins = np.searchsorted(found, np.arange(len(handles) + 1) * (self._size + 1))
         return self._values[found % (self._size + 1)], copies, begins
 
-    # Sums of distinct values
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- sums of distinct values ---------------------------------------------------------------------------------------
 
     def _distinct(self) -> np.ndarray:
         """Returns the codes of an aggregate that is computed from sums over the distinct values of frames."""

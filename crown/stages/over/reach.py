@@ -73,8 +73,7 @@ class Reach:
         self._to_last = any(frame.start is None for frame in half_open)
         self._counts_peers = any(call.function == "dense_rank" for call in framed)
 
-    # Before a batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- before a batch ------------------------------------------------------------------------------------------------
 
     def affected(self, keys: np.ndarray, changes: np.ndarray) -> Affected:
         """Returns the rows whose values changes of rows (codes, int64[width, n]) can change. O(log n) each."""
@@ -193,8 +192,7 @@ class Reach:
             return self._groups_away(change.keys, change.handles, max(int(-bound if side else bound), 0), side)
         return self._bound(change.handles, change.keys, -bound, unit, side, 1)
 
-    # Rows that values depend on
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- rows that values depend on ------------------------------------------------------------------------------------
 
     def required(self, handles: np.ndarray, sizes: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> Interval:
         """Returns the interval of rows of partitions from which the values of the rows at ``lows`` to ``highs`` are
@@ -218,8 +216,7 @@ class Reach:
             firsts = self._groups_away(self._trees.row(handles, firsts), handles, 0, 0)
         return firsts, ends
 
-    # Values
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- values --------------------------------------------------------------------------------------------------------
 
     def _bound(
         self, handles: np.ndarray, keys: np.ndarray, offset: int | float, unit: str, side: int, wider: int = 0

@@ -89,8 +89,7 @@ class Over(InOrder, Stage):
         self._unfolding = Unfolding(self._running, self._visible) if unfolds else None
         part.open(1 + len(self._ordered_values))
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(log n) per change, plus the cost of the rows whose values a change can change.
@@ -202,8 +201,7 @@ class Over(InOrder, Stage):
             "below a window function",
         )  # fmt: skip
 
-    # Values
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- values --------------------------------------------------------------------------------------------------------
 
     def _rows_with_values(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
         """Returns the stage's rows at positions ``lows`` to ``highs`` of partitions: codes, int64[columns, n]."""
@@ -280,8 +278,7 @@ class Over(InOrder, Stage):
 
         return Stretches(columns, starts, lengths, firsts, sizes, inside.nonzero()[0], heads, tails, at, numbered)
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def mark_values(self) -> None:
         """Marks every value in the dictionary that the rows reference."""

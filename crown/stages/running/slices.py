@@ -100,8 +100,7 @@ class Slices(InOrder, Stage):
         self._rule = _rule(stage.slice, self._sums, functions, place[bound.name])
         part.open(1)
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(log n) per change, and O(1) per row that becomes selected or stops being selected.
@@ -198,8 +197,7 @@ class Slices(InOrder, Stage):
         rows, _ = self.trees.copied(handles[tree], lows, highs, self.trees.unsummed)
         return Zset.of_columns(rows[: self._visible], np.repeat(signs[changed], highs - lows))
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows in order, partition by partition. O(1) per row, and O(log n) per run."""

@@ -67,8 +67,7 @@ class Timed(Stage):
             ]
         )
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(log n) per change, O(1) per row that the clock passes. Raises MemoryBudgetError."""
@@ -132,8 +131,7 @@ class Timed(Stage):
     def _visible(self, rows: Zset) -> Zset:
         return rows.project(range(len(self.columns)))
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows. O(1) per row whose period has started, or per row of the stage if periods have no start."""
@@ -147,8 +145,7 @@ class Timed(Stage):
             for rows in self._between(0, low, high):
                 yield rows[self._is_valid(rows, time)]
 
-    # Maintenance
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------
 
     @override
     def mark_values(self) -> None:

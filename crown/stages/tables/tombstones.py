@@ -39,8 +39,7 @@ class Tombstones:
         self._tree = Trees(part, ["int64"] * self._width, order)
         self._rows = OrderedRows([(self._record + _ROOT, self._tree)])
 
-    # The greatest sequence
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- the greatest sequence -----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Begins a batch that can be undone."""
@@ -61,8 +60,7 @@ class Tombstones:
         reached = max(int(self._part.arena[self._record + _GREATEST]), greatest)
         return _LEAST if reached == NULL else max(reached - self._retention, _LEAST)
 
-    # The tombstones
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- the tombstones ------------------------------------------------------------------------------------------------
 
     def change(self, rows: np.ndarray, signs: np.ndarray) -> None:
         """Adds and removes tombstones: rows int64[n, width] of a sequence and a key, signs 1 and -1 (int64[n]).

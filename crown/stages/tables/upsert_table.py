@@ -106,8 +106,7 @@ class UpsertTable:
         """Returns the number of changes that were ignored because they were older than the last one of their key."""
         return int(self._part.arena[self._rows.table + _LATE])
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Discards the previous batch, and begins one that can be undone. Amortized O(1) per change."""
@@ -237,8 +236,7 @@ class UpsertTable:
         arena[self._before.table + _LATE_NOW] = late
         arena[self._rows.table + _LATE] += late
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def scan(self) -> Iterator[Zset]:
         """Yields the live rows, each once."""

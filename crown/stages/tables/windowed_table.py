@@ -59,8 +59,7 @@ class WindowedTable:
         words = [[i, order_of(types[i]), 0, 0] for i in places]
         return Trees(self._part, types, np.array(words, np.int64).reshape(-1))
 
-    # A batch
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- a batch -------------------------------------------------------------------------------------------------------
 
     def apply(self, net: Zset, advance: int | None, strict: bool) -> Zset:
         """Returns the effect of a batch on the rows inside the window: effective changes and deletes of expired rows,
@@ -214,8 +213,7 @@ class WindowedTable:
         self._release_effect()
         return self._without_numbers(total)
 
-    # Reading
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Returns the number of rows inside the window, with copies."""
@@ -263,8 +261,7 @@ class WindowedTable:
         row = net.rows[position, : len(self._columns)]
         return self._part.missing_delete(self.window.relation, self._columns, row, -int(net.weights[position]))
 
-    # Maintenance
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------
 
     def mark_values(self) -> None:
         """Marks every value in the dictionary that the rows and the stored effect of the last batch reference.

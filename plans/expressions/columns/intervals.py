@@ -38,8 +38,7 @@ class MixedError(ValueError):
         )
 
 
-# Conversion between Arrow's types and integers
-# ----------------------------------------------------------------------------------------------------------------------
+# -- conversion between Arrow's types and integers ---------------------------------------------------------------------
 
 
 def carried(value: Any, type_: str) -> Any:
@@ -78,8 +77,7 @@ def of_counts(months: np.ndarray, like: pa.Array | None = None) -> pa.Array:
     return pa.Array.from_buffers(MONTHS, len(months), [valid, pa.py_buffer(found)])
 
 
-# Arithmetic
-# ----------------------------------------------------------------------------------------------------------------------
+# -- arithmetic --------------------------------------------------------------------------------------------------------
 
 
 def result(op: str, left: Any, right: Any, type_: str) -> Any:
@@ -147,8 +145,7 @@ def _quotient(value: int, number: Any) -> int | None:
     return found if abs(found) < 2**63 else None
 
 
-# Text
-# ----------------------------------------------------------------------------------------------------------------------
+# -- text --------------------------------------------------------------------------------------------------------------
 
 _DAYS = re.compile(r"([+-]?)(\d{1,9}) (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?", re.ASCII)
 _YEARS = re.compile(r"([+-]?)(\d{1,9})-(\d{1,2})", re.ASCII)
@@ -212,8 +209,7 @@ def is_interval(type_: pa.DataType) -> bool:
     return any(type_ == arrow_type(kind) for kind in INTERVALS)
 
 
-# Parts
-# ----------------------------------------------------------------------------------------------------------------------
+# -- parts -------------------------------------------------------------------------------------------------------------
 
 PARTS: dict[str, tuple[str, int, int]] = {
     "year": ("months", 12, 0), "month": ("months", 1, 12),

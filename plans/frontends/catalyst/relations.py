@@ -140,8 +140,7 @@ def _rows_of(node: Node, reading: Reading, ctes: Ctes) -> Source:
     return reading.as_source(_block(plan, reading, ctes)).sources[0]
 
 
-# Leaves
-# ----------------------------------------------------------------------------------------------------------------------
+# -- leaves ------------------------------------------------------------------------------------------------------------
 
 
 def _view(node: Node, reading: Reading, ctes: Ctes) -> Block:
@@ -193,8 +192,7 @@ def _cte(node: Node, reading: Reading, ctes: Ctes) -> Block:
     return replace(block, columns=tuple(columns))
 
 
-# Rows of one block
-# ----------------------------------------------------------------------------------------------------------------------
+# -- rows of one block -------------------------------------------------------------------------------------------------
 
 
 def _project(node: Node, reading: Reading, ctes: Ctes) -> Block:
@@ -222,8 +220,7 @@ def _filter(node: Node, reading: Reading, ctes: Ctes) -> Block:
     )
 
 
-# Joins
-# ----------------------------------------------------------------------------------------------------------------------
+# -- joins -------------------------------------------------------------------------------------------------------------
 
 
 def _join(node: Node, reading: Reading, ctes: Ctes) -> Block:
@@ -293,8 +290,7 @@ def _full(node: Node, left: Block, right: Block, reading: Reading, ctes: Ctes) -
     return reading.derived(union, both.columns, names, "joined")
 
 
-# Sets of rows
-# ----------------------------------------------------------------------------------------------------------------------
+# -- sets of rows ------------------------------------------------------------------------------------------------------
 
 
 def _combined(operator: str, node: Node, reading: Reading, ctes: Ctes) -> Block:
@@ -346,8 +342,7 @@ def _expand(node: Node, reading: Reading, ctes: Ctes) -> Block:
     return reading.derived(united(parts), columns, names, "expanded")
 
 
-# Order
-# ----------------------------------------------------------------------------------------------------------------------
+# -- order -------------------------------------------------------------------------------------------------------------
 
 
 def _sort(node: Node, reading: Reading, ctes: Ctes) -> Block:

@@ -158,8 +158,7 @@ def is_listed(query: Query) -> bool:
     return edge is not None and _worth(query, edge, (ROWS, ROWS), None)
 
 
-# What connects the sides
-# ----------------------------------------------------------------------------------------------------------------------
+# -- what connects the sides -------------------------------------------------------------------------------------------
 
 
 def _edge(query: Query) -> _Edge | None:
@@ -251,8 +250,7 @@ def _any(conditions: Iterable[Expr]) -> Expr:
     return kept[0] if len(kept) == 1 else call("or", *kept)
 
 
-# When a band stage is worth its cost
-# ----------------------------------------------------------------------------------------------------------------------
+# -- when a band stage is worth its cost -------------------------------------------------------------------------------
 
 
 def _worth(query: Query, edge: _Edge, kept: Sequence[str], stages: Stages | None) -> bool:
@@ -298,8 +296,7 @@ def _covers(query: Query, side: _Side, exprs: Sequence[Expr]) -> bool:
     return bool(table.key) and {name.lower() for name in table.key} <= there
 
 
-# The stage
-# ----------------------------------------------------------------------------------------------------------------------
+# -- the stage ---------------------------------------------------------------------------------------------------------
 
 
 def _parts(expr: Expr, edge: _Edge) -> list[Expr]:

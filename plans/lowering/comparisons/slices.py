@@ -136,8 +136,7 @@ def _is_read(query: Query, source: Source) -> bool:
     return any(split(name)[0] == source.alias for name in columns_read(query))
 
 
-# The sum
-# ----------------------------------------------------------------------------------------------------------------------
+# -- the sum -----------------------------------------------------------------------------------------------------------
 
 
 def _correlated_sum(total: Expr, value: Source) -> tuple[_Running, bool] | None:
@@ -254,8 +253,7 @@ def _pairs(tied: Iterable[Expr], outer: Source) -> tuple[list[tuple[Expr, Expr]]
     return [*equal, compared[0][0]], compared[0][1]
 
 
-# Its bound
-# ----------------------------------------------------------------------------------------------------------------------
+# -- its bound ---------------------------------------------------------------------------------------------------------
 
 
 def _bounds(running: _Running, bound: Expr, bound_sources: Sequence[Source]) -> Query | None:
@@ -294,8 +292,7 @@ def _key(group: Group, mine: Expr) -> str:
     return str(shown.value) if shown is not None and shown.op == "col" else ""
 
 
-# The values of the order
-# ----------------------------------------------------------------------------------------------------------------------
+# -- the values of the order -------------------------------------------------------------------------------------------
 
 
 def _values(running: _Running, bounds: Query, zero: bool) -> Query:

@@ -79,8 +79,7 @@ class Monomials:
         """Returns how many doubles are factors of a product."""
         return doubles_of((expr.type, what) for expr, what in map(self.leaves.__getitem__, monomial))
 
-    # Polynomials
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- polynomials ---------------------------------------------------------------------------------------------------
 
     def _leaf(self, expr: Expr, what: str = VALUE) -> Polynomial:
         leaf = (expr, what)
@@ -115,8 +114,7 @@ class Monomials:
             kept.append(i)
         return tuple(kept)
 
-    # Numbers
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- numbers -------------------------------------------------------------------------------------------------------
 
     def value(self, expr: Expr) -> Value:
         """Returns the values of an expression. Raises NotFactorableError."""
@@ -195,8 +193,7 @@ class Monomials:
             before = self.times(before, _sum(ONE, {m: -c for m, c in true.items()}))
         return [*found, (before, expr.args[-1])]
 
-    # Conditions
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- conditions ----------------------------------------------------------------------------------------------------
 
     def true(self, condition: Expr) -> Polynomial:
         """Returns the polynomial that is 1 where a condition is TRUE. Raises NotFactorableError."""
@@ -221,8 +218,7 @@ class Monomials:
             return _sum(ONE, {m: -c for m, c in there.items()}) if truth else there
         raise NotFactorableError
 
-    # What is not finite
-    # ------------------------------------------------------------------------------------------------------------------
+    # -- what is not finite --------------------------------------------------------------------------------------------
 
     def side(self, expr: Expr, sign: int) -> Polynomial:
         """Returns how often a floating-point expression is NaN or the infinity of a sign.

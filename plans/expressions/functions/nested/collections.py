@@ -43,8 +43,7 @@ def where(valid: np.ndarray, value: pa.Array) -> pa.Array:
     return value if valid.all() else pc.if_else(pa.array(valid), value, pa.scalar(None, value.type))
 
 
-# Construction and access
-# ----------------------------------------------------------------------------------------------------------------------
+# -- construction and access -------------------------------------------------------------------------------------------
 
 
 def _array(type_: pa.DataType, *values: pa.Array) -> pa.Array:
@@ -159,8 +158,7 @@ def _part_of_map(which: str) -> tuple[Callable[..., str], Callable[..., Any]]:
     return gives, arrays(evaluate)
 
 
-# Contents of arrays
-# ----------------------------------------------------------------------------------------------------------------------
+# -- contents of arrays ------------------------------------------------------------------------------------------------
 
 
 def _equal(left: pa.Array, right: pa.Array) -> pa.Array:

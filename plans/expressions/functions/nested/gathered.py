@@ -28,8 +28,7 @@ LONGEST = 100_000
 _AT_MOST = f"more than {LONGEST:,} elements"
 
 
-# Sets
-# ----------------------------------------------------------------------------------------------------------------------
+# -- sets --------------------------------------------------------------------------------------------------------------
 
 
 class _Both:
@@ -76,8 +75,7 @@ def _overlap(type_: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
     return where(both.there & (found | ~doubt), pa.array(found))
 
 
-# Positions of elements
-# ----------------------------------------------------------------------------------------------------------------------
+# -- positions of elements ---------------------------------------------------------------------------------------------
 
 
 def _repeated(types: Sequence[str], values: Sequence[Any]) -> str:
@@ -144,8 +142,7 @@ def _zip(type_: pa.DataType, *values: pa.Array) -> pa.Array:
     return listed(sizes, pa.StructArray.from_arrays(fields, fields=list(type_.value_type)), type_, there)
 
 
-# Counts of elements
-# ----------------------------------------------------------------------------------------------------------------------
+# -- counts of elements ------------------------------------------------------------------------------------------------
 
 
 def _tally(value: pa.Array) -> tuple[np.ndarray, pa.Array, np.ndarray, np.ndarray]:
@@ -180,8 +177,7 @@ def _counts(type_: pa.DataType, value: pa.Array) -> pa.Array:
     return mapped(np.where(there, sizes, 0), keys, items, type_, there)
 
 
-# Sequences
-# ----------------------------------------------------------------------------------------------------------------------
+# -- sequences ---------------------------------------------------------------------------------------------------------
 
 
 def _between(types: Sequence[str], values: Sequence[Any]) -> str:
@@ -242,8 +238,7 @@ def _spots(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows, np.arange(len(rows)) - (np.cumsum(sizes) - sizes)[rows]
 
 
-# Maps
-# ----------------------------------------------------------------------------------------------------------------------
+# -- maps --------------------------------------------------------------------------------------------------------------
 
 
 def _keyed(name: str, key: str, value: str) -> str:

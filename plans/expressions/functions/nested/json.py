@@ -78,8 +78,7 @@ def _check_keys(type_: str, name: str, supported: Sequence[str], hint: str) -> N
         _check_keys(part, name, supported, hint)
 
 
-# Parsing
-# ----------------------------------------------------------------------------------------------------------------------
+# -- parsing -----------------------------------------------------------------------------------------------------------
 
 
 def _schema(types: Sequence[str], values: Sequence[Any]) -> str:
@@ -194,8 +193,7 @@ def _again(found: Any) -> str:
     return double_text(found) if isinstance(found, float) else json.dumps(found)
 
 
-# Writing
-# ----------------------------------------------------------------------------------------------------------------------
+# -- writing -----------------------------------------------------------------------------------------------------------
 
 
 class Style(NamedTuple):

@@ -184,8 +184,7 @@ def _map_zip(type_: pa.DataType, body: Any, left: pa.Array, right: pa.Array, *ou
     return listed(np.bincount(rows, minlength=len(there)), made, type_, there)
 
 
-# The types of parameters and results
-# ----------------------------------------------------------------------------------------------------------------------
+# -- the types of parameters and results -------------------------------------------------------------------------------
 
 
 def _element(name: str, *more: str) -> Callable[[Sequence[str]], Sequence[str]]:
