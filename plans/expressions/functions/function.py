@@ -175,6 +175,11 @@ def macro(name: str, takes: str, make: Callable[..., Any], **more: Any) -> Macro
     return Macro(name=name, make=make, **_arguments(takes), **more)
 
 
+def meaning(name: str, takes: str, make: Callable[..., Any], note: str, **more: Any) -> Macro:
+    """Returns a macro for another dialect's meaning of a name; `takes` as in `function`."""
+    return macro(name, takes, make, note=note, internal=True, **more)
+
+
 def _arguments(takes: str) -> dict[str, Any]:
     words = takes.split()
     repeated = words[-1:] == ["..."]

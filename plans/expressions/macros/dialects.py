@@ -11,7 +11,7 @@ from functools import partial
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS, MAX_DIGITS, as_decimal, named
-from plans.expressions.functions.function import macro
+from plans.expressions.functions.function import meaning
 from plans.expressions.leaf import folded
 from plans.expressions.macros.meanings import of_doubles
 from plans.types import decimal_parts
@@ -124,29 +124,23 @@ _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 
 
 TABLE = (
-    macro("nearest", "any", partial(_nearest, "round"),
-          note="The nearest whole number, ties away from zero: what Snowflake, BigQuery, Trino and MySQL cast to INT.",
-          internal=True),
-    macro("nearest_even", "any", partial(_nearest, "rint"), internal=True,
-          note="NEAREST, but ties of a DOUBLE are rounded to the even number: what DuckDB and PostgreSQL cast to INT."),
-    macro("whole_of", "any", _whole_of, note="NEAREST_EVEN, also of a text: what DuckDB casts to INT.", internal=True),
-    macro("numeric_of", "any", _numeric,
-          note="A cast to NUMERIC without digits in PostgreSQL and Oracle.", internal=True),
-    macro("number_trunc", "number =int32", _truncated,
-          note="TRUNC(x, places) of other systems than Spark.", internal=True),
-    macro("double_trunc", "any", _of_any,
-          note="TRUNC of other systems: a DOUBLE for a DOUBLE, a DATE for a TIMESTAMP.", internal=True),
-    macro("standard_substring", "string integer [integer]", _standard,
-          note="SUBSTRING of PostgreSQL, Redshift and SQL Server: positions below 1 count, but have no character.",
-          internal=True),
-    macro("signed_substring", "string integer [integer]", _from_the_end,
-          note="DuckDB's SUBSTRING: position 0 has no character.", internal=True),
-    macro("week_from", "=string calendar", _week,
-          note="The week of the year; weeks begin at its first such day. BigQuery's and MySQL's WEEK begin on SUNDAY.",
-          internal=True),
-    macro("week_of_january", "calendar", _week_of_january, note="DATEPART(WEEK, day) of SQL Server.", internal=True),
-    macro("week_trunc", "=string calendar", lambda first, day: cast(_week_start(first, day), day.type),
-          note="The day with which the week began: DATE_TRUNC(day, WEEK).", internal=True),
-    macro("weeks_between", "=string calendar calendar", _weeks,
-          note="How many weeks begin after the third argument, up to the second.", internal=True),
+    meaning("nearest", "any", partial(_nearest, "round"),
+            "The nearest whole number, ties away from zero: what Snowflake, BigQuery, Trino and MySQL cast to INT."),
+    meaning("nearest_even", "any", partial(_nearest, "rint"),
+            "NEAREST, but ties of a DOUBLE are rounded to the even number: what DuckDB and PostgreSQL cast to INT."),
+    meaning("whole_of", "any", _whole_of, "NEAREST_EVEN, also of a text: what DuckDB casts to INT."),
+    meaning("numeric_of", "any", _numeric, "A cast to NUMERIC without digits in PostgreSQL and Oracle."),
+    meaning("number_trunc", "number =int32", _truncated, "TRUNC(x, places) of other systems than Spark."),
+    meaning("double_trunc", "any", _of_any, "TRUNC of other systems: a DOUBLE for a DOUBLE, a DATE for a TIMESTAMP."),
+    meaning("standard_substring", "string integer [integer]", _standard,
+            "SUBSTRING of PostgreSQL, Redshift and SQL Server: positions below 1 count, but have no character."),
+    meaning("signed_substring", "string integer [integer]", _from_the_end,
+            "DuckDB's SUBSTRING: position 0 has no character."),
+    meaning("week_from", "=string calendar", _week,
+            "The week of the year; weeks begin at its first such day. BigQuery's and MySQL's WEEK begin on SUNDAY."),
+    meaning("week_of_january", "calendar", _week_of_january, "DATEPART(WEEK, day) of SQL Server."),
+    meaning("week_trunc", "=string calendar", lambda first, day: cast(_week_start(first, day), day.type),
+            "The day with which the week began: DATE_TRUNC(day, WEEK)."),
+    meaning("weeks_between", "=string calendar calendar", _weeks,
+            "How many weeks begin after the third argument, up to the second."),
 )  # fmt: skip
