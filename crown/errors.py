@@ -8,30 +8,11 @@ from contextlib import contextmanager
 from plans.errors import CrownError, FunctionError, PlanError, QueryWarning
 
 __all__ = [
-    "AmplifiedWarning",
-    "BadRowError",
-    "ChangeError",
-    "ConcurrentChangeError",
-    "CrownError",
-    "DamagedStateError",
-    "DataWarning",
-    "DuplicateKeyError",
-    "FunctionError",
-    "LateRowError",
-    "LockedStateError",
-    "MemoryBudgetError",
-    "MissingDeleteError",
-    "MissingPackageError",
-    "NotDurableError",
-    "PlanError",
-    "QueryChangedError",
-    "QueryWarning",
-    "RecoveryWarning",
-    "SeveralRowsError",
-    "SlowReaderError",
-    "SnapshotError",
-    "UnusableStateError",
-]
+    "AmplifiedWarning", "BadRowError", "ChangeError", "ConcurrentChangeError", "CrownError", "DamagedStateError",
+    "DataWarning", "DuplicateKeyError", "FunctionError", "LateRowError", "LockedStateError", "MemoryBudgetError",
+    "MissingDeleteError", "MissingPackageError", "NotDurableError", "PlanError", "QueryChangedError", "QueryWarning",
+    "RecoveryWarning", "SeveralRowsError", "SlowReaderError", "SnapshotError", "UnusableStateError",
+]  # fmt: skip
 
 
 class ChangeError(CrownError):

@@ -14,24 +14,6 @@ from plans.schema import Column, Schema, Table
 from plans.types import arrow_type, type_of_arrow
 
 __all__ = [
-    "Bag",
-    "BagAtom",
-    "Bound",
-    "Candidate",
-    "Column",
-    "Expr",
-    "Node",
-    "Output",
-    "Plan",
-    "PlanError",
-    "Position",
-    "Program",
-    "QueryWarning",
-    "Schema",
-    "Table",
-    "arrow_type",
-    "parse",
-    "plan",
-    "program",
-    "type_of_arrow",
-]
+    "Bag", "BagAtom", "Bound", "Candidate", "Column", "Expr", "Node", "Output", "Plan", "PlanError", "Position",
+    "Program", "QueryWarning", "Schema", "Table", "arrow_type", "parse", "plan", "program", "type_of_arrow",
+]  # fmt: skip

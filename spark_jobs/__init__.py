@@ -20,48 +20,19 @@ if TYPE_CHECKING:
     from spark_jobs.tables.view import read_view, view_batch
 
 __all__ = [
-    "DeltaFeed",
-    "KafkaFeed",
-    "bulk_load",
-    "delta_changes",
-    "delta_files",
-    "delta_table",
-    "handover",
-    "local_session",
-    "maintain",
-    "metrics",
-    "pipeline",
-    "plain_errors",
-    "read_deltas",
-    "read_view",
-    "rollback",
-    "split",
-    "to_table",
-    "view_batch",
-    "write_deltas",
-]
+    "DeltaFeed", "KafkaFeed", "bulk_load", "delta_changes", "delta_files", "delta_table", "handover", "local_session",
+    "maintain", "metrics", "pipeline", "plain_errors", "read_deltas", "read_view", "rollback", "split", "to_table",
+    "view_batch", "write_deltas",
+]  # fmt: skip
 
 _HOME = {
-    "DeltaFeed": "feeds.handover",
-    "KafkaFeed": "feeds.handover",
-    "bulk_load": "job.backfill",
-    "delta_changes": "feeds.delta",
-    "delta_files": "tables.deltas.manifests",
-    "delta_table": "feeds.delta",
-    "handover": "feeds.handover",
-    "local_session": "session",
-    "maintain": "operator",
-    "metrics": "job.metrics",
-    "pipeline": "pipelines.pipeline",
-    "plain_errors": "job.failures",
-    "read_deltas": "tables.deltas.write",
-    "read_view": "tables.view",
-    "rollback": "job.rollback",
-    "split": "feeds.split",
-    "to_table": "tables.results.table",
-    "view_batch": "tables.view",
-    "write_deltas": "tables.deltas.write",
-}
+    "DeltaFeed": "feeds.handover", "KafkaFeed": "feeds.handover", "bulk_load": "job.backfill",
+    "delta_changes": "feeds.delta", "delta_files": "tables.deltas.manifests", "delta_table": "feeds.delta",
+    "handover": "feeds.handover", "local_session": "session", "maintain": "operator", "metrics": "job.metrics",
+    "pipeline": "pipelines.pipeline", "plain_errors": "job.failures", "read_deltas": "tables.deltas.write",
+    "read_view": "tables.view", "rollback": "job.rollback", "split": "feeds.split", "to_table": "tables.results.table",
+    "view_batch": "tables.view", "write_deltas": "tables.deltas.write",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

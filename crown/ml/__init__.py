@@ -5,12 +5,5 @@ from crown.ml.linear import Regression, load, regression
 from crown.ml.monomials import Monomials, monomials, program
 
 __all__ = [
-    "Coefficients",
-    "Monomials",
-    "RankDeficientWarning",
-    "Regression",
-    "load",
-    "monomials",
-    "program",
-    "regression",
-]
+    "Coefficients", "Monomials", "RankDeficientWarning", "Regression", "load", "monomials", "program", "regression",
+]  # fmt: skip

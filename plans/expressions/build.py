@@ -44,22 +44,9 @@ from plans.time import durations
 from plans.types import INTERVALS, decimal_parts, normal_type, whole_span
 
 __all__ = [
-    "ARITHMETIC",
-    "COMPARISONS",
-    "FALSE",
-    "FUNCTIONS",
-    "MIRROR",
-    "NULL",
-    "TRUE",
-    "Expr",
-    "call",
-    "cast",
-    "col",
-    "conjoin",
-    "factored",
-    "lit",
-    "substitute",
-]
+    "ARITHMETIC", "COMPARISONS", "FALSE", "FUNCTIONS", "MIRROR", "NULL", "TRUE", "Expr", "call", "cast", "col",
+    "conjoin", "factored", "lit", "substitute",
+]  # fmt: skip
 
 _EQUAL = (COMPARISONS["eq"], COMPARISONS["nseq"])  # between columns they are joins, which need one type
 MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "nseq": "nseq"}
