@@ -42,7 +42,8 @@ def result_type(function: str, type_: str) -> str:
     if function in ("count", "regr_count", "percentile_trunc"):
         return "int64"
     if not numeric(type_) or type_ == "null":
-        raise PlanError(f"{function.upper()} needs a number, not {type_}")
+        hint = "count where it is TRUE: COUNT_IF(x)" if type_ == "bool" else ""
+        raise PlanError(f"{function.upper()} needs a number, not {type_}", hint=hint)
     parts = decimal_parts(type_)
     if function == "sum":
         return f"decimal({min(38, parts[0] + 10)},{parts[1]})" if parts else type_.replace("int32", "int64")

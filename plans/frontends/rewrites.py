@@ -143,6 +143,13 @@ def _extreme(descending: bool, nulls_last: bool) -> Callable[[AggregateCall, Add
     return rewrite
 
 
+def _sum_of_truths(aggregate: AggregateCall, add: Add) -> Expr:
+    """Returns SUM, in which TRUE is 1 and FALSE is 0."""
+    (value,) = aggregate.values
+    value = cast(value, "int64") if value.type == "bool" else value
+    return rewritten(replace(aggregate, function="sum", values=(value,)), add)
+
+
 def _best(descending: bool, nulls_last: bool) -> Callable[[AggregateCall, Add], Expr]:
     """Returns a function that rewrites MAX_BY or MIN_BY of a struct, whose fields are compared in order. Ties are
     broken by the least value."""
@@ -290,6 +297,7 @@ def _of_bits(aggregate: AggregateCall, add: Add) -> Expr:
 
 _REWRITES: dict[str, Callable[[AggregateCall, Add], Expr]] = {
     "sum": _sum,
+    "sum_of_truths": _sum_of_truths,
     "avg": _mean,
     "double_avg": _double_mean,
     "max": _extreme(True, True),

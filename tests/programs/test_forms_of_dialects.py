@@ -194,6 +194,33 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
     ("snowflake", "SELECT a, LISTAGG(s, '/') WITHIN GROUP (ORDER BY s) AS l, ARRAY_SIZE(PARSE_JSON(MAX(s)):a.b) AS n "
      "FROM r GROUP BY a", "SELECT a, COALESCE(string_agg(s, '/' ORDER BY s), ''), CASE WHEN MAX(s) LIKE '{%' THEN 2 "
      "END FROM r GROUP BY a"),
+    *((dialect, f"SELECT x.id, y.id AS i, {compared} AS c FROM r AS x JOIN r AS y ON x.id < y.id", oracle and "SELECT "
+       f"x.id, y.id AS i, {oracle} AS c FROM r AS x JOIN r AS y ON x.id < y.id") for dialect, compared, oracle in (
+        ("duckdb", "(x.a, x.s) = (y.a, y.s)", ""), ("duckdb", "(x.a, x.s) <> (y.a, y.s)", ""),
+        ("duckdb", "(x.a, x.s, x.b) < (y.a, y.s, y.b)", ""), ("duckdb", "(x.a, x.s) >= (y.a, y.s)", ""),
+        ("spark", "(x.a, x.s) = (y.a, y.s)", "(x.a, x.s) = (y.a, y.s)"),
+        ("spark", "(x.a, x.s, x.b) <= (y.a, y.s, y.b)", "(x.a IS NOT NULL, x.a, x.s IS NOT NULL, x.s, x.b IS NOT NULL, "
+         "x.b) <= (y.a IS NOT NULL, y.a, y.s IS NOT NULL, y.s, y.b IS NOT NULL, y.b)"),
+        ("postgres", "(x.a, x.s) = (y.a, y.s)", "x.a = y.a AND x.s = y.s"),
+        ("mysql", "(x.a, x.s) <> (y.a, y.s)", "x.a <> y.a OR x.s <> y.s"),
+        ("postgres", "(x.a, x.s, x.b) > (y.a, y.s, y.b)",
+         "x.a > y.a OR (x.a = y.a AND (x.s > y.s OR (x.s = y.s AND x.b > y.b)))"),
+        ("postgres", "(x.a, x.s) <= (y.a, y.s)", "x.a < y.a OR (x.a = y.a AND x.s <= y.s)"),
+        ("postgres", "(x.a, x.s) IS DISTINCT FROM (y.a, y.s)", "(x.a, x.s) <> (y.a, y.s)"),
+        ("snowflake", "(x.a, x.s) IS NOT DISTINCT FROM (y.a, y.s)", "(x.a, x.s) = (y.a, y.s)"))),
+    ("snowflake", "SELECT id, GREATEST_IGNORE_NULLS(a, b) AS g, LEAST_IGNORE_NULLS(a, b) AS l FROM r",
+     "SELECT id, GREATEST(a, b), LEAST(a, b) FROM r"),
+    ("duckdb", "SELECT s, SUM(p) AS n, SUM(q OR p) FILTER (p IS NOT NULL) AS m FROM (SELECT s, a > b AS p, b = 1 AS q "
+     "FROM r) GROUP BY s", ""),
+    ("mysql", "SELECT id, SUM(p) OVER (PARTITION BY s) AS n FROM (SELECT id, s, a > b AS p FROM r) AS q",
+     "SELECT id, SUM((a > b)::INT) OVER (PARTITION BY s) FROM r"),
+    ("duckdb", "SELECT id, (SELECT SUM(x > 1) FROM UNNEST(nums) AS q(x)) AS n FROM r", ""),
+    ("tsql", "SELECT id, CAST(a AS FLOAT) / 2 AS x FROM r", "SELECT id, a / 2 FROM r"),
+    ("postgres", "SELECT id, date_trunc('month', r.at) + INTERVAL '1 month - 1 day' AS e, r.at - INTERVAL '- 2 hours' "
+     "AS h FROM r", "SELECT id, last_day(r.at)::TIMESTAMP, r.at + INTERVAL 2 HOUR FROM r"),
+    ("postgres", "SELECT id, x LIKE '%\\_a' AS p, x NOT LIKE '%\\__%' ESCAPE '\\' AS q FROM (SELECT id, s || '_' || s "
+     "AS x FROM r) AS q",
+     "SELECT id, suffix(x, '_a'), NOT regexp_matches(x, '_.') FROM (SELECT id, s || '_' || s AS x FROM r)"),
     ("snowflake", "SELECT id, TIME_SLICE(r.at, 15, 'MINUTE', 'END') AS t FROM r",
      "SELECT id, time_bucket(INTERVAL 15 MINUTE, r.at) + INTERVAL 15 MINUTE FROM r"),
 )  # fmt: skip
@@ -275,6 +302,12 @@ def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_t
             "this row of VALUES has 1 columns, the first one has 2",
         ),
         ("postgres", "SELECT q.k FROM (VALUES (r.id)) AS q(k), r", "VALUES takes constants, not the column id"),
+        (
+            "spark",
+            "SELECT id FROM r WHERE r.at > TIMESTAMP '2024-01-01' - INTERVAL 'about 2 hours'",
+            "'about 2 hours' is not an INTERVAL",
+        ),
+        ("postgres", "SELECT id FROM r WHERE (a, b) < (1, 2, 3)", "a row of values (...) is not supported"),
         ("postgres", "SELECT FROM r", "SQL: there is no column after this word"),
         ("postgres", "CREATE VIEW v AS SELECT a FROM r", "CREATE is not a query that can be maintained"),
         (

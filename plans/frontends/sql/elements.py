@@ -24,7 +24,7 @@ from plans.frontends.sql.scope import Relation, Scope, value_of
 from plans.frontends.sql.shape import unwrapped
 from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import extent, placed
-from plans.nested import element_of, is_nested, parts
+from plans.nested import array_of, element_of, is_nested, parts
 
 Meaning = Callable[[exp.Expression], Expr | None]
 Read = Callable[[exp.Expression, Meaning], Expr]
@@ -293,6 +293,8 @@ def _aggregate(node: exp.Expression, elements: _Elements) -> Expr | None:
         return call("case", call("gt", call("size", values), lit(0)), values, NULL) if kept else _or_empty(values)
     if name == "string_agg":
         return aggregated(name, values, lit(mark.name if mark is not None else ""))
+    if name == "sum" and node.args.get("own") and element_of(values.type) == "bool":
+        values = cast(values, array_of("int64"))
     made = aggregated(name, values)
     return _count(made) if name in ("count", "approx_count_distinct") else made
 

@@ -34,6 +34,7 @@ from plans.queries.algebra import Group, Query, replaced, split
 _CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy", "own"}
 _ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct", "bit_and", "bit_or")
 _OWN = {
+    "sum": "sum_of_truths",
     "avg": "double_avg", "percentile": "decimal_percentile", "percentile_disc": "percentile_of_values",
     "max": "max_or_null", "min": "min_or_null", "max_by": "max_by_or_null", "min_by": "min_by_or_null",
     "string_agg": "plain_string_agg",

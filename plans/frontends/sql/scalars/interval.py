@@ -16,7 +16,7 @@ from plans.time import durations
 from plans.types import INTERVALS
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
-_WORDS = re.compile(r"\s*([+-]?\d+(?:\.\d{1,6})?)\s+([a-z]+)", re.IGNORECASE | re.ASCII)
+_WORDS = re.compile(r"\s*([+-]?\s*\d+(?:\.\d{1,6})?)\s+([a-z]+)", re.IGNORECASE | re.ASCII)
 _MONTH_SPAN = re.compile(r"\s*([+-]?)(\d{1,9})-(\d{1,2})\s*", re.ASCII)
 _DAY_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}) (\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?)?\s*", re.ASCII)
 _HOUR_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*", re.ASCII)
@@ -130,7 +130,7 @@ def _spelled(text: str, span: str) -> Interval:
         raise PlanError(
             f"{text!r} is not an INTERVAL {span}".rstrip(), hint="write INTERVAL '1' DAY, or '1 day 2 hours'"
         )
-    parts_of = [_of(number, unit) for number, unit in words]
+    parts_of = [_of("".join(number.split()), unit) for number, unit in words]
     return sum(parts_of[1:], parts_of[0])
 
 

@@ -59,7 +59,7 @@ _CARRIED_BY = {
     "array": {"bracket_notation", "struct_name_inheritance"},
     "interval": {"unit"}, "parsejson": {"is_literal"}, "sub": {"days", "moment"}, "div": {"double"},
     "mod": {"double"}, "intdiv": {"double"},
-    "add": {"texts", "moment"}, "like": {"plain"}, "ilike": {"plain"},
+    "add": {"texts", "moment"}, "like": {"plain", "escaped"}, "ilike": {"plain", "escaped"},
 }  # fmt: skip
 
 _OF_DOUBLES = {"div": quotient, "mod": rest, "intdiv": whole_quotient}
@@ -355,8 +355,10 @@ def _like(node: Any, resolve: Resolve, text: str) -> Expr:
         escape = str(node.expression.this)
         node = node.this
         negated = bool(node.args.get("negate"))
-        if node.key not in kinds or len(escape) != 1 or escape == "\\":
-            raise PlanError("ESCAPE takes one character after LIKE, not a backslash")
+        if node.key not in kinds or len(escape) != 1:
+            raise PlanError("ESCAPE takes one character after LIKE")
+    elif node.args.get("escaped") and "\\" in node.expression.name:
+        escape = "\\"
     check_quantifier(text, node)
     mark = "" if node.args.get("plain") else "\\"
     matches = partial(_matches, scalar(node.this, resolve, text), escape, mark, node.key == "ilike")

@@ -114,6 +114,15 @@ class Noting(_Base):
                 raise
             raise error.at(self.sql, Position.of(self.sql, first.start, self._curr.end + 1)) from None
 
+    def _parse_interval_span(self, this: Any, *args: Any, **kwargs: Any) -> Any:
+        """Parses an interval. sqlglot ignores what stands before and after the number in a text such as '- 2 hours'."""
+        given = this.name if isinstance(this, exp.Literal) and this.is_string else ""
+        node = super()._parse_interval_span(this, *args, **kwargs)
+        if exp.INTERVAL_STRING_RE.sub("", given).strip() and node.this.name != given:
+            node.set("this", exp.Literal.string(given))
+            node.set("unit", None)
+        return node
+
     def _parse_distinct_arg_function(self, func: Any, distinct_index: int = 0) -> Any:
         build = complete(self._tokens[self._index - 2].text.upper(), func.from_arg_list)
         return super()._parse_distinct_arg_function(SimpleNamespace(from_arg_list=build), distinct_index)

@@ -38,6 +38,8 @@ _TEXT_TYPES = (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR)
 _TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR, exp.DataType.Type.NVARCHAR, exp.DataType.Type.NCHAR)
 _TENS = (*TO_EVEN, "sqlite")
 """Dialects in which LOG of one argument has the base 10."""
+_LONG_FLOATS = ("tsql", "fabric", "oracle", "teradata")
+"""Dialects in which FLOAT has double precision, and the parser does not know it."""
 _NUMBERED = ("mysql", "singlestore", "starrocks", "doris", "sqlite", "duckdb", "clickhouse")
 """Dialects in which SUM accepts conditions as numbers."""
 _STRICT = ("snowflake", "bigquery", "mysql", "trino", "presto", "athena", "oracle")
@@ -78,6 +80,9 @@ def _cast(node: Any, dialect: str) -> Any:
         return made
     if dialect == "duckdb" and to.this == exp.DataType.Type.JSON:
         made.set("this", call("AS_JSON", node.this))
+        return made
+    if to.this == exp.DataType.Type.FLOAT and dialect in _LONG_FLOATS:
+        made.set("to", exp.DataType.build("DOUBLE"))
         return made
     if to.this == exp.DataType.Type.VARIANT and dialect == "snowflake":
         return node.this.copy()  # its type is that of the value
@@ -140,16 +145,6 @@ def _sum(node: Any, dialect: str) -> Any:
     moments.moved(node, dialect)
 
 
-def _counted_truths(node: Any, dialect: str) -> Any:
-    """Returns SUM of a condition as the number of rows for which it is TRUE."""
-    condition = isinstance(node.this.unnest(), (exp.Predicate, exp.Connector, exp.Not, exp.Boolean))
-    if dialect not in _NUMBERED or not condition:
-        return None
-    made = node.copy()
-    made.set("this", exp.cast(node.this.copy(), "bigint"))
-    return made
-
-
 def _of_decimals(node: Any, dialect: str) -> Any:
     """Marks that AVG of decimals is a DOUBLE, that a percentile of decimals is a decimal, and that PERCENTILE_DISC is
     one of the values."""
@@ -177,6 +172,8 @@ def _extreme(node: Any, dialect: str) -> Any:
     given = list(node.iter_expressions())
     missing = exp.or_(*(exp.Is(this=one.copy(), expression=exp.null()) for one in given))
     plain = call(type(node).__name__.upper(), *given)
+    if node.args.get("ignore_nulls") and dialect == "snowflake":
+        return plain
     return exp.If(this=missing, true=exp.null(), false=plain)
 
 
@@ -377,6 +374,12 @@ def _digest(node: Any, dialect: str) -> Any:
     return call("UNHEX", call("SHA2", node.this, node.args.get("length") or exp.Literal.number(256)))
 
 
+def _escaped(node: Any, dialect: str) -> None:
+    """Marks whether a backslash in a pattern is a plain character, or escapes the next one."""
+    node.set("plain", dialect == "duckdb" or None)
+    node.set("escaped", dialect in POSTGRES or None)
+
+
 def _sized_digest(node: Any, dialect: str) -> Any:
     return call("SHA2", node.this, exp.Literal.number(256)) if node.args.get("length") is None else None
 
@@ -396,7 +399,7 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.TimeSlice: moments.sliced,
     exp.AddMonths: moments.months_later,
     exp.Sign: _renamed("SIGN_OF", "duckdb"),
-    exp.Sum: _counted_truths,
+    exp.Sum: _marked("own", *_NUMBERED),  # of conditions: the number of rows for which they are TRUE
     exp.CountIf: _counted_if,
     exp.Quantile: _quantile,
     **dict.fromkeys((exp.Max, exp.Min), _marked("own")),  # NULL is the largest value of a field
@@ -423,7 +426,7 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.ArrayAgg: _marked("keeps_nulls", *_KEEPS_NULLS),
     exp.Count: _counted,
     exp.Anonymous: _named,
-    **dict.fromkeys((exp.Like, exp.ILike), _marked("plain", "duckdb")),  # a backslash is a plain character
+    **dict.fromkeys((exp.Like, exp.ILike), _escaped),
     exp.ToBinary: _renamed("BIN", "duckdb"),
     exp.Unicode: _renamed("ORD", "duckdb"),
     exp.ByteLength: _renamed("OCTET_LENGTH", "bigquery"),
