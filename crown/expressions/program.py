@@ -26,6 +26,7 @@ from plans.expressions.build import places
 from plans.expressions.coercion import INTEGERS
 from plans.expressions.columns.decimals import shifts
 from plans.expressions.expr import Expr
+from plans.expressions.functions.user import USER
 from plans.types import MOST_DIGITS, decimal_parts
 
 _ON_WHOLE = {"add": E.ADD, "sub": E.SUB, "mul": E.MUL, "mod": E.MOD}
@@ -364,14 +365,21 @@ _NODES: Mapping[str, Callable[[Program, Expr, list[int]], int]] = {
 
 def _with_lookups(expr: Expr) -> Expr:
     """Replaces the largest parts of an expression that are looked up."""
+    columns: dict[int, tuple[Expr, ...] | None] = {}
+
+    def note(node: Expr, of_args: list[tuple[Expr, ...] | None]) -> tuple[Expr, ...] | None:
+        columns[id(node)] = _text_columns(node, of_args)
+        return columns[id(node)]
+
+    expr.fold(note)
     stack, done = [(expr, False)], list[Expr]()
     while stack:
         node, visited = stack.pop()
         if visited:
             first = len(done) - len(node.args)
             done[first:] = [Expr(node.op, node.type, tuple(done[first:]), node.value)]
-        elif _is_lookup(node):
-            done.append(Expr("looked_up", node.type, (next(one for one in node.postorder() if one.op == "col"),), node))
+        elif (column := columns[id(node)]) and _is_lookup(node):
+            done.append(Expr("looked_up", node.type, column, node))
         elif node.args:
             stack.append((node, True))
             stack += [(arg, False) for arg in reversed(node.args)]
@@ -380,13 +388,26 @@ def _with_lookups(expr: Expr) -> Expr:
     return done[0]
 
 
+def _text_columns(node: Expr, of_args: list[tuple[Expr, ...] | None]) -> tuple[Expr, ...] | None:
+    """Returns the text column that an expression depends on, or none, from those of its operands.
+
+    Returns None if it depends on anything else, a user function or a lambda among others.
+    """
+    if node.op == "col":
+        return (node,) if node.type == "string" else None
+    if node.op == USER or node.body is not None:
+        return None
+    found: tuple[Expr, ...] = ()
+    for one in of_args:
+        if one is None or (one and found and one != found):
+            return None
+        found = one or found
+    return found
+
+
 def _is_lookup(expr: Expr) -> bool:
-    """Returns True for an expression without native form that depends on one text column alone and is one word."""
-    if len(expr.columns) != 1 or not expr.args or expr.functions or expr.type == "null":
-        return False
-    if uses_dictionary(expr.type) and expr.type != "string":
-        return False
-    if any((one.op == "col" and one.type != "string") or one.body is not None for one in expr.postorder()):
+    """Returns True if an expression of a single text column has no native form and is one word."""
+    if not expr.args or expr.type == "null" or (uses_dictionary(expr.type) and expr.type != "string"):
         return False
     return not needs_no_arrow(expr)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -134,6 +136,21 @@ def test_what_depends_on_one_text_has_a_native_form() -> None:
         assert not needs_no_arrow(cases.expression(text))
     for text in ["str LIKE str2", "CAST(str AS DECIMAL(38,2))", "LENGTH(CONCAT(str, str2)) > 1"]:
         assert native((cases.expression(text),)) is None, text
+
+
+def test_a_chain_of_twice_the_length_takes_twice_the_steps() -> None:
+    def steps(length: int) -> int:
+        chain = cases.expression(" OR ".join(f"(num = {i} AND str = '{i}' AND str LIKE '%{i}')" for i in range(length)))
+        counted: Counter[str] = Counter()
+        before = sys.getprofile()
+        sys.setprofile(lambda frame, event, argument: counted.update([event]))
+        try:
+            assert native((chain,)) is not None
+        finally:
+            sys.setprofile(before)
+        return counted.total()
+
+    assert steps(200) < 2.2 * steps(100)
 
 
 @settings(max_examples=600)
