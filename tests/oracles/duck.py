@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,15 +17,25 @@ _PLAIN = {"BIGINT", "BLOB", "BOOLEAN", "DATE", "DECIMAL", "DOUBLE", "HUGEINT", "
 """Types whose values are the same in Python and by way of Arrow, which takes a quarter longer."""
 
 
+_CALL = compile("_method(_sql)", __file__, "eval")
+
+
 def results(sql: str, database: Database) -> Counter[Row]:
-    """The rows that ``sql`` returns, with their multiplicities."""
-    said = sql.lower()
-    with holding({name: database.arrow(name) for name in database.schema if name.lower() in said}) as cursor:
-        cursor.execute(sql)
+    """The rows that ``sql`` returns, with their multiplicities.
+
+    DuckDB finds the tables among the variables of the code that calls it. To register a table takes as long as to run a
+    short query.
+    """
+    names: dict[str, object] = {"_sql": sql}
+    for name in database.schema:
+        if spellings := re.findall(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE):
+            names |= dict.fromkeys(spellings, database.arrow(name))
+    with connected() as cursor:
+        eval(_CALL, {**names, "_method": cursor.execute})
         if all(str(column[1]).partition("(")[0] in _PLAIN for column in cursor.description or ()):
             return Counter(canonical(cursor.fetchall()))
         cursor.abort()
-        table = cursor.sql(sql).to_arrow_table()
+        table = eval(_CALL, {**names, "_method": cursor.sql}).to_arrow_table()
         rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
         return Counter(canonical(rows))
 
