@@ -102,7 +102,8 @@ def _loading(bits, signed):
 
     def load(typingctx, address):
         def codegen(context, builder, signature, args):
-            found = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=bits // 8)
+            # a text begins at any address
+            found = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
             if bits == _WORD_BITS:
                 return found
             return (builder.sext if signed else builder.zext)(found, ir.IntType(_WORD_BITS))

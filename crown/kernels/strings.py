@@ -18,10 +18,12 @@ from __future__ import annotations
 import numpy as np
 
 from crown.kernels.jit import device, kernel
+from crown.kernels.memory.addresses import load8, load32, load64
 from crown.kernels.memory.arena import (
     H_BUDGET,
     H_DICT_SWEPT,
     H_LIVE,
+    ONE,
     T_CAPACITY,
     T_SLOTS,
     ZERO,
@@ -54,18 +56,20 @@ _BLOCK, _AHEAD = 64, 8  # values: memory that a table look-up needs is prefetche
 
 
 @device
-def _tag(arena, data, start, length):
+def _last_word(at, length):
+    """Returns the bytes behind the last whole word of a value of 8 bytes or more at address ``at``, the first one
+    lowest."""
+    rest = 8 * (length & 7)
+    return (load64(at + length - 8) >> (64 - rest)) & ((ONE << rest) - 1) if rest != 0 else ZERO
+
+
+@device
+def _tag(arena, at, length):
+    """Returns the tag of a value that is not short."""
     tag = first(arena, length)
-    word = ZERO
-    shift = 0
-    for i in range(start, start + length):
-        word |= data[i] << shift
-        shift += 8
-        if shift == 64:
-            tag = step(arena, tag, word)
-            word = ZERO
-            shift = 0
-    return spread(step(arena, tag, word))
+    for w in range(length >> 3):
+        tag = step(arena, tag, load64(at + 8 * w))
+    return spread(step(arena, tag, _last_word(at, length)))
 
 
 @device
@@ -112,21 +116,20 @@ def copy_bytes(arena, octets, code, out, start):
 
 
 @device
-def _word_at(data, start, size):
-    """Returns up to 8 bytes as a word, the first one lowest."""
-    word = ZERO
-    for i in range(size):
-        word |= (ZERO + data[start + i]) << (8 * i)
-    return word
-
-
-@device
-def _short(data, start, length):
-    """Returns the code of a short value, or 0 if the value is not short."""
+def _short(at, length):
+    """Returns the code of the value at address ``at``, or 0 if it is not short."""
     if length <= _MOST_SHORT:
-        return NULL | ((length + 1) << _LENGTH_AT) | _word_at(data, start, length)
+        word, shift = ZERO, ZERO
+        if length & 4:
+            word, shift = load32(at) & LOW32, ZERO + 32
+        if length & 2:
+            word |= (load8(at + (length & 4)) | load8(at + (length & 4) + 1) << 8) << shift
+            shift += 16
+        if length & 1:
+            word |= load8(at + length - 1) << shift
+        return NULL | ((length + 1) << _LENGTH_AT) | word
     if length == _NUMBER_BYTES:
-        low, high = _word_at(data, start, 8), _word_at(data, start + 8, 8)
+        low, high = load64(at), load64(at + 8)
         if high == low >> 63:
             return short_number(low)
     return ZERO
@@ -139,35 +142,31 @@ def short_number(value):
 
 
 @device
-def _lookup(arena, octets, t, tag, data, start, length):
-    slots = arena[t + T_SLOTS]
-    capacity = arena[t + T_CAPACITY]
+def _lookup(arena, t, tag, at, length):
+    """Returns the handle of the value at address ``at``, which is not short; 0 if it is unknown."""
+    slots, capacity = arena[t + T_SLOTS], arena[t + T_CAPACITY]
+    whole, last = length >> 3, _last_word(at, length)
+    last_bits = (ONE << (8 * (length & 7))) - 1  # bits of an entry after the last byte are undefined
     s = home_of(tag, capacity)
     while True:
         word = arena[slots + s]
         if word == 0:
-            return 0
-        if ((word >> 32) & LOW32) == tag:
-            handle = word & LOW32
-            if (arena[handle] & LENGTH) == length:
-                at = 8 * (handle + 1)
-                same = True
-                for i in range(length):
-                    if octets[at + i] != data[start + i]:
-                        same = False
-                        break
-                if same:
-                    return handle
+            return ZERO
+        handle = word & LOW32
+        if ((word >> 32) & LOW32) == tag and (arena[handle] & LENGTH) == length:
+            w = ZERO
+            while w < whole and arena[handle + 1 + w] == load64(at + 8 * w):
+                w += 1
+            if w == whole and (last_bits == 0 or (arena[handle + 1 + whole] ^ last) & last_bits == 0):
+                return handle
         s = after_slot(s, capacity)
 
 
 @device
-def code_of(arena, octets, t, data, start, length):
-    """Returns the code of a byte value, 0 if it is unknown."""
-    code = _short(data, start, length)
-    if code == 0:
-        code = ZERO + _lookup(arena, octets, t, _tag(arena, data, start, length), data, start, length)
-    return code
+def code_of(arena, t, at, length):
+    """Returns the code of the byte value at address ``at``, 0 if it is unknown."""
+    code = _short(at, length)
+    return code if code != 0 else _lookup(arena, t, _tag(arena, at, length), at, length)
 
 
 @kernel("int")
@@ -176,31 +175,37 @@ def entry_words(length):
     return 1 + (length + 7) // 8
 
 
-@kernel("words, bytes, int, const bytes, const halves | words, words, words, int, int")
-def encode(arena, octets, t, data, ends, rows, codes, done, add):
-    """Calls ``encoded`` with these arrays; ``rows`` are 0, 1, 2, ... if there are none."""
+@kernel("words, int, int, const halves | words, words, words, int, int")
+def encode(arena, t, data, ends, rows, codes, done, add):
+    """Calls ``encoded`` with these arrays, and all values valid; ``rows`` are 0, 1, 2, ... if there are none."""
     n, every = codes.size, rows.size == 0
-    arena, octets, data, codes = words(arena), words(octets), words(data), words(codes)
-    return encoded(arena, octets, t, data, words(ends), words(rows), every, codes, n, done, add)
+    arena, codes = words(arena), words(codes)
+    return encoded(arena, t, data, ZERO, ZERO, words(ends), words(rows), every, codes, n, done, add, LENGTH)
 
 
 @device
-def encoded(arena, octets, t, data, ends, rows, every, codes, n, done, add):
-    """Fills ``codes`` (int64[n]), from number ``done``, with the codes of the values ``data[ends[r]:ends[r+1]]``
-    (uint8; int32 or int64), for the ``rows`` r (int64[n]), or for 0, 1, 2, ... if ``every``.
+def encoded(arena, t, data, validity, first_bit, ends, rows, every, codes, n, done, add, longest):
+    """Fills ``codes`` (int64[n]), from number ``done``, with the codes of the values between ``ends[r]`` and
+    ``ends[r+1]`` (int32 or int64, bytes from address ``data``), for the ``rows`` r (int64[n]), or for 0, 1, 2, ... if
+    ``every``.
 
-    With ``add`` 0, unknown values that are not short are not added and get code 0. Returns how many codes are filled:
-    all, unless the budget is used up; the others are then undefined. O(bytes).
+    ``validity``: the address of a bitmap, or 0. If bit ``first_bit + r`` is 0, row r has no value, and gets the code of
+    an empty one. With ``add`` 0, unknown values that are not short are not added and get code 0. Returns how many codes
+    are filled: all, unless the budget is used up, or a value has more than ``longest`` bytes; the others are then
+    undefined. O(bytes).
     """
     for block in range(done, n, _BLOCK):
         stop = min(block + _BLOCK, n)
         for i in range(block, stop):  # holds the tag until the entry is found
             row = i if every else rows[i]
-            start = np.int64(ends[row])
-            length = ends[row + 1] - start
-            codes[i] = _short(data, start, length)
+            start, length = np.int64(ends[row]), ZERO
+            if validity == 0 or load8(validity + ((first_bit + row) >> 3)) >> ((first_bit + row) & 7) & 1:
+                length = ends[row + 1] - start
+            codes[i] = _short(data + start, length)
             if codes[i] == 0:
-                codes[i] = _tag(arena, data, start, length)
+                if length > longest:
+                    return i
+                codes[i] = _tag(arena, data + start, length)
                 prefetch(arena, slot_of(arena, t, codes[i]))
         for i in range(block - _AHEAD, stop):
             coming = i + _AHEAD
@@ -211,17 +216,18 @@ def encoded(arena, octets, t, data, ends, rows, every, codes, n, done, add):
             tag = codes[i]
             row = i if every else rows[i]
             start = np.int64(ends[row])
-            length = ends[row + 1] - start
-            handle = _lookup(arena, octets, t, tag, data, start, length)
+            at, length = data + start, ends[row + 1] - start
+            handle = _lookup(arena, t, tag, at, length)
             if handle == 0 and add == 1:
                 if arena[H_LIVE] > arena[H_BUDGET]:
                     return i
                 make_room(arena, t)  # before the entry: an exhausted arena then leaves no partial change
                 handle = alloc(arena, entry_words(length))
                 arena[handle] = length
-                at = 8 * (handle + 1)
-                for b in range(length):
-                    octets[at + b] = data[start + b]
+                for w in range(length >> 3):
+                    arena[handle + 1 + w] = load64(at + 8 * w)
+                if length & 7:
+                    arena[handle + 1 + (length >> 3)] = _last_word(at, length)
                 insert(arena, t, tag, handle)
             codes[i] = handle
     return n

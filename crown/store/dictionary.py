@@ -21,7 +21,7 @@ from crown.store.arrow_buffers import Texts
 from crown.store.budget import Budget
 from crown.store.codec import of_bytes
 from crown.store.lookups import Lookup
-from crown.store.memory import SLACK, numbers
+from crown.store.memory import SLACK, address_of, numbers
 from plans.expressions.expr import Expr
 
 Result = TypeVar("Result")
@@ -82,11 +82,10 @@ class Dictionary:
         expected = _longest(texts.ends)
         self.budget.allow(self.part, expected)
         rows, done = _EVERY if texts.rows is None else texts.rows, 0
+        data, _ = address_of(texts.data)
         while done < len(codes):
             try:
-                done = int(
-                    strings.encode(self._arena, self._bytes, self.table, texts.data, texts.ends, rows, codes, done, add)
-                )
+                done = int(strings.encode(self._arena, self.table, data, texts.ends, rows, codes, done, add))
             except MemoryError as error:
                 raise self.budget.refusal() from error
             if done < len(codes) and not self.budget.extend(self.part, expected):

@@ -44,7 +44,8 @@ class Strings:
         offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
         data = np.frombuffer(b"".join(values) + b"\0", np.uint8)
         codes = np.full(len(values), -1, np.int64)
-        done = int(strings.encode(self.arena, self.octets, T, data, offsets, np.empty(0, np.int64), codes, 0, int(add)))
+        none = np.empty(0, np.int64)
+        done = int(strings.encode(self.arena, T, data.ctypes.data, offsets, none, codes, 0, int(add)))
         return done, codes.tolist()
 
     def decode(self, codes: list[int]) -> list[bytes]:

@@ -65,8 +65,7 @@ class Stepwise:
                 opened(*arguments)
             words = len(pipeline._memory)
             guarded = np.full(words + _GUARD_WORDS, _UNTOUCHED, np.int64)
-            pipeline._memory, pipeline._memory_bytes = guarded[:words], guarded[:words].view(np.uint8)
-            self._beyond = guarded[words:]
+            pipeline._memory, self._beyond = guarded[:words], guarded[words:]
 
         pipeline.run, pipeline.open = noted, with_exact_room
 

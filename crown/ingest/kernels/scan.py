@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from crown.ingest.kernels.partitions import cell_of
 from crown.kernels.jit import device, kernel
-from crown.kernels.memory.addresses import call, load8, load32, load64
+from crown.kernels.memory.addresses import call, halves_at, load8, load32, load64
 from crown.kernels.memory.arena import ONE, ZERO
-from crown.kernels.memory.pointers import beyond, constants, words
+from crown.kernels.memory.pointers import constants, words
 from crown.kernels.memory.tables import mix
 from crown.kernels.strings import NULL, encoded
 
@@ -34,6 +34,7 @@ _LENGTH, _OFFSET, _BUFFERS, _CHILDREN = 0, 16, 40, 48  # bytes of fields of an A
 _NAN = 0x7FF8 << 48
 _INFINITY = 0x7FF0 << 48
 _BLOCK = 64  # rows, one per bit of a word
+_LONGEST = 1 << 16  # bytes of a text: the budget is not looked at within one
 
 
 @device
@@ -392,34 +393,14 @@ def scanned(batch, plan, octets, most, out, weights, rows, found):
 
 
 @device
-def coded_texts(batch, place, rows, k, arena, octets, t, ends, data, room, out, found):
+def coded_texts(batch, place, rows, k, arena, t, out, found):
     """Writes the codes of a column of texts; unknown ones enter dictionary ``t``. Returns False if there is no room for
-    them there, or for one of them in ``room`` bytes of ``data``.
-
-    Texts are copied there, as many as there is room for in a block; ``ends``: room for their ends.
-    """
+    them there, or one of them has more than ``_LONGEST`` bytes."""
     child = _child(batch, place)
     first, validity, offsets, texts = _first(batch, child), _buffer(child, 0), _buffer(child, 1), _buffer(child, 2)
-    done = ZERO
-    while done < k:
-        n, filled = ZERO, ZERO
-        ends[0] = 0
-        while n < _BLOCK and done + n < k:
-            row = first + rows[done + n]
-            start, length = load32(offsets + 4 * row), ZERO
-            if validity == 0 or _bit(validity, row) == 1:
-                length = load32(offsets + 4 * row + 4) - start
-            if filled + length > room:
-                break
-            for b in range(length):
-                data[filled + b] = load8(texts + start + b)
-            filled += length
-            n += 1
-            ends[n] = filled
-        codes = beyond(out, done)
-        if n == 0 or encoded(arena, octets, t, data, ends, ends, True, codes, n, ZERO, 1) < n:
-            return False
-        done += n
+    ends = halves_at(offsets + 4 * first, given_rows(batch) + 1)
+    if encoded(arena, t, texts, validity, first, ends, rows, False, out, k, ZERO, ONE, _LONGEST) < k:
+        return False
     if validity != 0 and _write_nulls(validity, first, rows, k, out, ZERO):
         found[1] = 1
     return True

@@ -17,7 +17,7 @@ _RELEASE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
 def _load(type_: Any) -> Any:
     def load(address):
-        return type_.from_address(int(address)).value
+        return np.int64(type_.from_address(int(address)).value)  # a word, which wraps
 
     return load
 

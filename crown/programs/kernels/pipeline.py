@@ -103,12 +103,15 @@ MAX_MESSAGE_ROWS = 1 << 16  # of a record batch
 
 
 @device
-def _encode_texts(plan, texts, dictionary, octets, memory):
-    """Writes the codes of the texts that expressions name. A text that no row has gets a code that no value has."""
+def _encode_texts(plan, texts, dictionary, memory):
+    """Writes the codes of the texts that expressions name, whose bytes are at address ``texts``.
+
+    A text that no row has gets a code that no value has.
+    """
     for text in range(plan[P_TEXT_COUNT]):
         start, length = plan[plan[P_TEXTS_AT] + 2 * text], plan[plan[P_TEXTS_AT] + 2 * text + 1]
         if length >= 0:
-            code = code_of(dictionary, octets, sources.DICTIONARY, texts, start, length)
+            code = code_of(dictionary, sources.DICTIONARY, texts + start, length)
             memory[plan[P_TEXT_CODES] + text] = code if code != 0 else UNKNOWN - text
 
 
@@ -300,7 +303,7 @@ def _add_to_row_count(arena, memory, state, block):
 
 
 @device
-def _apply_batch(batches, plan, texts, dictionary, octets, base, memory, bytes_of_memory, state, slots):
+def _apply_batch(batches, plan, texts, text_address, dictionary, octets, base, memory, state, slots):
     """Applies a batch. Returns ``DONE``, or why it stopped.
 
     All parts of a program share one budget of memory. So the words that a part has taken are subtracted from the budget
@@ -309,12 +312,12 @@ def _apply_batch(batches, plan, texts, dictionary, octets, base, memory, bytes_o
     state[R_OPERATOR], state[R_OUTPUT_ROWS] = 0, 0
     learned = dictionary[H_LIVE]
     free = sources.scan_sources(
-        batches, plan, plan[P_SOURCES_AT], plan[P_SOURCE_COUNT], texts, dictionary, octets, memory, bytes_of_memory,
-        plan[P_BLOCKS], state, R_BLOCKS,
+        batches, plan, plan[P_SOURCES_AT], plan[P_SOURCE_COUNT], texts, dictionary, memory, plan[P_BLOCKS], state,
+        R_BLOCKS,
     )  # fmt: skip
     if free < 0:
         return NOT_SCANNED
-    _encode_texts(plan, texts, dictionary, octets, memory)
+    _encode_texts(plan, text_address, dictionary, memory)
     free = _filter_sources(plan, dictionary, memory, free, state)
     if free < 0:
         state[R_OPERATOR] = -1
@@ -351,10 +354,9 @@ def _apply_batch(batches, plan, texts, dictionary, octets, base, memory, bytes_o
     return status
 
 
-@kernel("int, bool, const words, const bytes, words, bytes, words, words, bytes, words, halves, words, bytes")
+@kernel("int, bool, const words, const bytes, words, bytes, words, words, words, halves, words, bytes")
 def run(
-    batches, wanted, plan, texts, dictionary, octets, base, memory, bytes_of_memory, state, slots, message,
-    message_octets,
+    batches, wanted, plan, texts, dictionary, octets, base, memory, state, slots, message, message_octets
 ):  # fmt: skip
     """Applies exported record batches, and releases them. Returns ``DONE``, or why it stopped.
 
@@ -366,17 +368,17 @@ def run(
     - ``texts``: the bytes of the texts that conditions name.
     - ``dictionary``, ``octets``: the arena and the bytes of the dictionary.
     - ``base``: the arena of the base tables.
-    - ``memory``, ``bytes_of_memory``: the memory of the run, as words and as bytes.
+    - ``memory``: the memory of the run.
     - ``slots``: int32 scratch of nets.
     - ``message``, ``message_octets``: room for the message, as words and as bytes; uses ``R_MESSAGE_WORDS``.
     """
+    text_address = texts.ctypes.data
     plan, texts, dictionary, octets = constants(plan), words(texts), words(dictionary), words(octets)
     room = message.size
-    base, memory, bytes_of_memory = words(base), words(memory), words(bytes_of_memory)
-    state, slots = words(state), words(slots)
+    base, memory, state, slots = words(base), words(memory), words(state), words(slots)
     message, message_octets = words(message), words(message_octets)
     if batches != 0:
-        status = _apply_batch(batches, plan, texts, dictionary, octets, base, memory, bytes_of_memory, state, slots)
+        status = _apply_batch(batches, plan, texts, text_address, dictionary, octets, base, memory, state, slots)
         if status != group_batch.DONE:
             return status
     count, start, stride = state[R_OUTPUT_ROWS], state[R_OUTPUT_START], state[R_OUTPUT_STRIDE]

@@ -48,8 +48,6 @@ DICTIONARY = H_TABLES  # the table of the dictionary in its arena
     S_FILTERED,  # word of the base tables that counts its rows that no stage reads
     SOURCE_WORDS,
 ) = range(13)
-TEXT_WORDS = 1 << 13  # room for texts on their way to the dictionary
-TEXT_END_WORDS = 1 << 7  # room for their ends
 
 
 @device
@@ -59,18 +57,14 @@ def words_per_row(width):
 
 
 @device
-def scan_sources(
-    batches, plan, sources_at, count, texts, dictionary, octets, memory, bytes_of_memory, free, state, block
-):
+def scan_sources(batches, plan, sources_at, count, texts, dictionary, memory, free, state, block):
     """Scans the exported record batches of all sources, and releases them. O(rows).
 
     Their words begin at ``plan[sources_at]``, their blocks at ``state[block]``. Returns the first free word of the
     memory, or -1 if a batch does not have the declared form, or the dictionary has no room for its texts. ``free``: the
-    first free word before; the words in front of it are room for texts and their ends.
+    first free word before.
     """
     ok = True
-    ends = beyond(memory, free - TEXT_WORDS - TEXT_END_WORDS)
-    data = beyond(bytes_of_memory, 8 * (free - TEXT_WORDS))
     for number in range(count):
         source, batch = sources_at + SOURCE_WORDS * number, batches + 8 * EXPORTED * number
         given, width = given_rows(batch), plan[source + S_WIDTH]
@@ -89,10 +83,7 @@ def scan_sources(
             for at in range(texts_at, texts_at + plan[source + S_TEXT_COLUMN_COUNT]):
                 column, out = scan[D_COLUMN0 + COLUMN * plan[at]], beyond(codes, plan[at] * read)
                 if ok:
-                    ok = coded_texts(
-                        batch, column, rows, read, dictionary, octets, DICTIONARY, ends, data, 8 * TEXT_WORDS, out,
-                        counts,
-                    )  # fmt: skip
+                    ok = coded_texts(batch, column, rows, read, dictionary, DICTIONARY, out, counts)
             release(batch)
             state[block + B_TUPLES] = read
         free = state[block + B_FORMS] + 2 * width

@@ -49,7 +49,6 @@ from crown.ingest.changes import Unscanned
 from crown.ingest.kernels.scan import EXPORTED, RELEASE
 from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.kernels import sources as source_kernels
 from crown.programs.kernels.blocks import (
     B_COPIES_BEFORE,
     B_GIVEN_ROWS,
@@ -149,7 +148,7 @@ class Pipeline:
         self._address = self._exported.ctypes.data
         self._state_array = np.zeros(state_words, np.int64)
         self._state = numbers(self._state_array)
-        self._memory, self._memory_bytes, self._slots = _NO_WORDS, _NO_WORDS.view(np.uint8), np.empty(0, np.int32)
+        self._memory, self._slots = _NO_WORDS, np.empty(0, np.int32)
         self._message = _NO_MESSAGE
         self._small_message_words = 0
         self._lookups = dict[int, Expr]()  # by the word of the memory that receives the address of the table
@@ -204,8 +203,7 @@ class Pipeline:
         words += sum(map(mul, words_per_row, rows))
         netted_rows = max(netted_rows, *rows)
         if len(self._memory) < words:
-            memory = np.empty(words, np.int64)
-            self._memory, self._memory_bytes = memory, memory.view(np.uint8)
+            self._memory = np.empty(words, np.int64)
         slots = 8 * netted_rows + 8
         if len(self._slots) < slots:
             self._slots = np.empty(slots, np.int32)
@@ -264,7 +262,7 @@ class Pipeline:
                 self._memory[place] = self._base.dictionary.lookup(expr).address
             status = kernels.run(
                 address, deltas, self._plan, self._texts, dictionary, octets, self._base.arena, self._memory,
-                self._memory_bytes, self._state_array, self._slots, *self._message,
+                self._state_array, self._slots, *self._message,
             )  # fmt: skip
             return True
 
@@ -297,8 +295,6 @@ class Pipeline:
             words + SCRATCH + max([0, *(one.register_words for one in [*conditions, *self._operators])])
         )
         words += plan.text_count
-        if self._has_texts:
-            words += source_kernels.TEXT_END_WORDS + source_kernels.TEXT_WORDS
         self._scratch_words = head[kernels.P_BLOCKS] = words
         self._lookups = {head[kernels.P_TEXT_CODES] + number: expr for number, expr in plan.lookups.items()}
         small = len(template) + _SMALL_MESSAGE_ROWS * row + 2 * (len(columns) // 3)
@@ -390,7 +386,7 @@ class Pipeline:
         self._message = _NO_MESSAGE
         if len(self._memory) > _KEPT_WORDS:
             self._room = [0] * len(self._room)  # first: an interrupt may raise before any line
-            self._memory, self._memory_bytes, self._slots = _NO_WORDS, _NO_WORDS.view(np.uint8), np.empty(0, np.int32)
+            self._memory, self._slots = _NO_WORDS, np.empty(0, np.int32)
 
 
 def _message(words: int) -> tuple[np.ndarray, np.ndarray]:
