@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from plans.expressions.build import Expr
+from plans.frontends.catalyst.tree import Node
 from plans.programs.stages import Function
 from plans.queries.algebra import Query, Relation, SetOperation, Source, unused
 from plans.schema import WEIGHT, Column, Table
@@ -48,8 +49,8 @@ class Block:
 
 @dataclass
 class Reading:
-    """The shared state of the translation of a plan: the text, the tables by name, the used names, and the gaps of
-    session columns by number. `read` is a table that the plan reads, if there is one."""
+    """The shared state of the translation of a plan: the text, the tables by name, the used names, the gaps of session
+    columns by number, and the plans of CTEs by number. `read` is a table that the plan reads, if there is one."""
 
     text: str
     tables: dict[str, Table]
@@ -59,6 +60,7 @@ class Reading:
     aliases: set[str] = field(default_factory=set)
     groups: int = 0
     gaps: dict[int, int] = field(default_factory=dict)
+    ctes: dict[int, Node] = field(default_factory=dict)
 
     def alias(self, preferred: str) -> str:
         """Returns an unused name for a source."""

@@ -26,8 +26,6 @@ _NO_ORDER = "a maintained result has no order: ORDER BY without LIMIT is ignored
 _NO_CHOICE = "LIMIT without ORDER BY keeps the smallest rows, by all columns from left to right"
 _MOST = 2**31 - 1
 
-Ctes = Mapping[int, Node]
-
 
 def parse(plan: Sequence[Mapping[str, Any]], schema: Schema, text: str, zone: str = "UTC") -> Relation:
     """Returns the relation of an analyzed plan whose correlated subqueries have become joins.
@@ -39,7 +37,7 @@ def parse(plan: Sequence[Mapping[str, Any]], schema: Schema, text: str, zone: st
     tables = {name.lower(): schema[name] for name in schema}
     read_ = next((tables[name.lower()] for name, _ in tables_of(plan) if name.lower() in tables), None)
     reading = Reading(text, tables, zone, read_)
-    block = _block(read(plan), reading, {})
+    block = _block(read(plan), reading)
     names = [column.name for column in block.columns]
     for name in names:
         check_output_name(name)
@@ -57,23 +55,18 @@ def _unwrapped(block: Block, names: tuple[str, ...]) -> Relation | None:
     return relation if shown == made == names else None
 
 
-def _block(node: Node, reading: Reading, ctes: Ctes) -> Block:
+def _block(node: Node, reading: Reading) -> Block:
     """Returns the block of an operator and its subtree."""
     if node.kind in _THROUGH:
-        return _block(node.child, reading, ctes)
+        return _block(node.child, reading)
     found = _OPERATORS.get(node.kind)
     if found is None:
         raise PlanError(f"{node.kind} of Spark's plan is not supported", hint="compute it when you read the result")
-    return found(node, reading, ctes)
+    return found(node, reading)
 
 
 def _expr(
-    node: Node,
-    block: Block,
-    reading: Reading,
-    ctes: Ctes,
-    added: list[Source] | None = None,
-    override: Meaning | None = None,
+    node: Node, block: Block, reading: Reading, added: list[Source] | None = None, override: Meaning | None = None
 ) -> Expr:
     """Returns an expression over the columns of a block.
 
@@ -91,7 +84,7 @@ def _expr(
             return known[part].value
         if inner.kind in CLOCKS and added is not None:
             return _clock(CLOCKS[inner.kind], reading, added)
-        return _subquery(inner, reading, ctes, added) if inner.kind in ("ScalarSubquery", "Exists") else None
+        return _subquery(inner, reading, added) if inner.kind in ("ScalarSubquery", "Exists") else None
 
     return scalar(node, meaning, reading.zone)
 
@@ -119,11 +112,11 @@ def _column(node: Node, known: Mapping[int, Named]) -> Expr:
     return value
 
 
-def _subquery(node: Node, reading: Reading, ctes: Ctes, added: list[Source] | None) -> Expr:
+def _subquery(node: Node, reading: Reading, added: list[Source] | None) -> Expr:
     """Returns the value of an uncorrelated subquery, and adds its source."""
     if added is None or node.fields.get("joinCond"):
         raise PlanError("a subquery is not supported here", hint="join with it in FROM")
-    source = _rows_of(node, reading, ctes)
+    source = _rows_of(node, reading)
     if node.kind == "Exists":
         added.append(replace(source, join="mark"))
         return col(f"{source.alias}.{FOUND}", "bool")
@@ -133,22 +126,22 @@ def _subquery(node: Node, reading: Reading, ctes: Ctes, added: list[Source] | No
     return source.qualified(source.table.columns[0].name)
 
 
-def _rows_of(node: Node, reading: Reading, ctes: Ctes) -> Source:
+def _rows_of(node: Node, reading: Reading) -> Source:
     """Returns the source for the plan of a subquery."""
     plan = node.tree("plan")
     assert plan is not None, "a subquery has a plan"
-    return reading.as_source(_block(plan, reading, ctes)).sources[0]
+    return reading.as_source(_block(plan, reading)).sources[0]
 
 
 # -- leaves ------------------------------------------------------------------------------------------------------------
 
 
-def _view(node: Node, reading: Reading, ctes: Ctes) -> Block:
+def _view(node: Node, reading: Reading) -> Block:
     """Returns a relation of the schema, or the plan of another view."""
     name = str(node.fields["desc"]["identifier"]["table"])
     table = reading.tables.get(name.lower())
     if table is None:
-        return _block(node.child, reading, ctes)
+        return _block(node.child, reading)
     return _leaf(table, node.child, reading)
 
 
@@ -163,11 +156,11 @@ def _leaf(table: Table, node: Node, reading: Reading) -> Block:
     return Block((source,), tuple(columns))
 
 
-def _alias(node: Node, reading: Reading, ctes: Ctes) -> Block:
+def _alias(node: Node, reading: Reading) -> Block:
     """Returns a table of the catalog that is in the schema, or the plan below an alias."""
     table = reading.tables.get(str(node.fields["identifier"]["name"]).lower())
     if table is None or not is_table(node):
-        return _block(node.child, reading, ctes)
+        return _block(node.child, reading)
     return _leaf(table, node.child, reading)
 
 
@@ -178,16 +171,17 @@ def _output(node: Node) -> tuple[Node, ...]:
     return node.trees("projectList") if node.kind == "Project" else _output(node.child)
 
 
-def _with_ctes(node: Node, reading: Reading, ctes: Ctes) -> Block:
+def _with_ctes(node: Node, reading: Reading) -> Block:
     *definitions, plan = node.children
-    return _block(plan, reading, {**ctes, **{int(one.fields["id"]): one.child for one in definitions}})
+    reading.ctes |= {int(one.fields["id"]): one.child for one in definitions}
+    return _block(plan, reading)
 
 
-def _cte(node: Node, reading: Reading, ctes: Ctes) -> Block:
-    definition = ctes.get(int(node.fields["cteId"]))
+def _cte(node: Node, reading: Reading) -> Block:
+    definition = reading.ctes.get(int(node.fields["cteId"]))
     if definition is None:
         raise PlanError("a recursive query is not supported")
-    block = _block(definition, reading, ctes)
+    block = _block(definition, reading)
     columns = [replace(c, id=a.id) for c, a in zip(block.columns, node.trees("output"), strict=True)]
     return replace(block, columns=tuple(columns))
 
@@ -195,26 +189,26 @@ def _cte(node: Node, reading: Reading, ctes: Ctes) -> Block:
 # -- rows of one block -------------------------------------------------------------------------------------------------
 
 
-def _project(node: Node, reading: Reading, ctes: Ctes) -> Block:
-    block, columns = _block(node.child, reading, ctes), []
+def _project(node: Node, reading: Reading) -> Block:
+    block, columns = _block(node.child, reading), []
     added: list[Source] = []
     for item in node.trees("projectList"):
         sessions.note(item, reading)
-        columns.append(Named(item.id, str(item.fields["name"]), _expr(item, block, reading, ctes, added)))
+        columns.append(Named(item.id, str(item.fields["name"]), _expr(item, block, reading, added)))
     return replace(block, sources=(*block.sources, *added), columns=tuple(columns))
 
 
-def _filter(node: Node, reading: Reading, ctes: Ctes) -> Block:
-    block = _block(node.child, reading, ctes)
+def _filter(node: Node, reading: Reading) -> Block:
+    block = _block(node.child, reading)
     added: list[Source] = []
     condition = node.tree("condition")
     assert condition is not None, "a filter has a condition"
     conditions = []
     for part in condition.conjuncts():
         if part.kind == "Exists" and not part.fields.get("joinCond"):
-            added.append(replace(_rows_of(part, reading, ctes), group=reading.group()))
+            added.append(replace(_rows_of(part, reading), group=reading.group()))
         else:
-            conditions.append(_expr(part, block, reading, ctes, added))
+            conditions.append(_expr(part, block, reading, added))
     return replace(
         block, sources=(*block.sources, *added), conditions=(*block.conditions, *conjuncts(tuple(conditions)))
     )
@@ -223,34 +217,34 @@ def _filter(node: Node, reading: Reading, ctes: Ctes) -> Block:
 # -- joins -------------------------------------------------------------------------------------------------------------
 
 
-def _join(node: Node, reading: Reading, ctes: Ctes) -> Block:
-    left, right = (_block(child, reading, ctes) for child in node.children)
+def _join(node: Node, reading: Reading) -> Block:
+    left, right = (_block(child, reading) for child in node.children)
     kind = node.word("joinType") or "ExistenceJoin"
     if kind == "RightOuter":
         left, right = right, left
     if kind in ("Inner", "Cross"):
         both = _product(left, right)
-        on = _condition(node, both, reading, ctes)
+        on = _condition(node, both, reading)
         return replace(both, conditions=(*both.conditions, *on))
     if kind in _OUTER:
         right = reading.as_source(right)
-        on = _condition(node, _product(left, right), reading, ctes)
+        on = _condition(node, _product(left, right), reading)
         both = _product(left, replace(right, sources=(replace(right.sources[0], join=_OUTER[kind], on=on),)))
         return replace(both, columns=(*right.columns, *left.columns)) if kind == "RightOuter" else both
     if kind == "FullOuter":
-        return _full(node, left, right, reading, ctes)
+        return _full(node, left, right, reading)
     if kind == "LeftSemi":
         if not right.plain:
             right = reading.as_source(right)
         group = reading.group()
         right = replace(right, sources=tuple(replace(source, group=group) for source in right.sources))
         both = _product(left, right)
-        on = _condition(node, both, reading, ctes)
+        on = _condition(node, both, reading)
         return replace(both, columns=left.columns, conditions=(*both.conditions, *on))
     if kind not in ("LeftAnti", "ExistenceJoin"):
         raise PlanError(f"a join of kind {kind} is not supported")
     right = reading.as_source(right)
-    on = _condition(node, _product(left, right), reading, ctes)
+    on = _condition(node, _product(left, right), reading)
     source = replace(right.sources[0], join="anti" if kind == "LeftAnti" else "mark", on=on)
     columns = left.columns
     if kind == "ExistenceJoin":
@@ -265,22 +259,20 @@ _OUTER = {"LeftOuter": "left", "RightOuter": "left", "LeftSingle": "single"}
 
 def _product(left: Block, right: Block) -> Block:
     return Block(
-        (*left.sources, *right.sources),
-        (*left.columns, *right.columns),
-        (*left.conditions, *right.conditions),
+        (*left.sources, *right.sources), (*left.columns, *right.columns), (*left.conditions, *right.conditions)
     )
 
 
-def _condition(node: Node, block: Block, reading: Reading, ctes: Ctes) -> tuple[Expr, ...]:
+def _condition(node: Node, block: Block, reading: Reading) -> tuple[Expr, ...]:
     given = node.tree("condition")
-    return () if given is None else tuple(_expr(given, block, reading, ctes).conjuncts())
+    return () if given is None else tuple(_expr(given, block, reading).conjuncts())
 
 
-def _full(node: Node, left: Block, right: Block, reading: Reading, ctes: Ctes) -> Block:
+def _full(node: Node, left: Block, right: Block, reading: Reading) -> Block:
     """Returns the left join, and the right rows without a partner, padded with NULLs."""
     left, right = reading.as_source(left), reading.as_source(right)
     both = _product(left, right)
-    on = _condition(node, both, reading, ctes)
+    on = _condition(node, both, reading)
     names = distinct_names(both)
     (one,), (two,) = left.sources, right.sources
     matched = replace(both, sources=(one, replace(two, join="left", on=on)))
@@ -293,10 +285,10 @@ def _full(node: Node, left: Block, right: Block, reading: Reading, ctes: Ctes) -
 # -- sets of rows ------------------------------------------------------------------------------------------------------
 
 
-def _combined(operator: str, node: Node, reading: Reading, ctes: Ctes) -> Block:
+def _combined(operator: str, node: Node, reading: Reading) -> Block:
     if node.fields.get("byName"):
         raise PlanError("UNION BY NAME is not supported", hint="select the columns of each branch in the same order")
-    blocks = [_block(child, reading, ctes) for child in node.children]
+    blocks = [_block(child, reading) for child in node.children]
     first = blocks[0]
     names = distinct_names(first)
     types = [column.value.type for column in first.columns]
@@ -321,22 +313,22 @@ def _combined(operator: str, node: Node, reading: Reading, ctes: Ctes) -> Block:
     return reading.derived(SetOperation(tuple(parts), function), first.columns, names, operator)
 
 
-def _distinct(node: Node, reading: Reading, ctes: Ctes) -> Block:
-    block = _block(node.child, reading, ctes)
+def _distinct(node: Node, reading: Reading) -> Block:
+    block = _block(node.child, reading)
     names = distinct_names(block)
     return reading.derived(reading.query(block, names, True), block.columns, names, "rows")
 
 
-def _expand(node: Node, reading: Reading, ctes: Ctes) -> Block:
+def _expand(node: Node, reading: Reading) -> Block:
     """Returns one copy of the rows per projection."""
-    block = reading.as_source(_block(node.child, reading, ctes))
+    block = reading.as_source(_block(node.child, reading))
     outputs = node.trees("output")
     types = [type_of(attribute.fields["dataType"]) for attribute in outputs]
     columns = tuple(Named(a.id, str(a.fields["name"]), cast(NULL, t)) for a, t in zip(outputs, types, strict=True))
     names = distinct_names(Block((), columns))
     parts = []
     for projection in node.fields["projections"]:
-        values = [cast(_expr(read(item), block, reading, ctes), t) for item, t in zip(projection, types, strict=True)]
+        values = [cast(_expr(read(item), block, reading), t) for item, t in zip(projection, types, strict=True)]
         shown = tuple(replace(column, value=value) for column, value in zip(columns, values, strict=True))
         parts.append(reading.query(replace(block, columns=shown), names))
     return reading.derived(united(parts), columns, names, "expanded")
@@ -345,12 +337,12 @@ def _expand(node: Node, reading: Reading, ctes: Ctes) -> Block:
 # -- order -------------------------------------------------------------------------------------------------------------
 
 
-def _sort(node: Node, reading: Reading, ctes: Ctes) -> Block:
+def _sort(node: Node, reading: Reading) -> Block:
     reading.warnings.append(_NO_ORDER)
-    return _block(node.child, reading, ctes)
+    return _block(node.child, reading)
 
 
-def _limit(node: Node, reading: Reading, ctes: Ctes) -> Block:
+def _limit(node: Node, reading: Reading) -> Block:
     """Returns the first rows: translates GlobalLimit, LocalLimit, Offset and Sort on top of each other, and projections
     that hide the ORDER BY columns."""
     limit, offset, inner, hiding = None, 0, node, []
@@ -369,11 +361,11 @@ def _limit(node: Node, reading: Reading, ctes: Ctes) -> Block:
     if limit is None:
         raise PlanError("OFFSET without LIMIT is not supported", hint="add a LIMIT: LIMIT ... OFFSET ...")
     if inner.kind == "Sort":
-        block = _block(inner.child, reading, ctes)
-        block, order = windows.ordered(inner.trees("order"), block, partial(_expr, reading=reading, ctes=ctes))
+        block = _block(inner.child, reading)
+        block, order = windows.ordered(inner.trees("order"), block, partial(_expr, reading=reading))
     else:
         reading.warnings.append(_NO_CHOICE)
-        block = _block(inner, reading, ctes)
+        block = _block(inner, reading)
         order = tuple(Order(name, False, False) for name in distinct_names(block))
     names = dict(zip(block.columns, distinct_names(block), strict=True))
     shown = [column for column in block.columns if column.id >= 0]
@@ -398,30 +390,29 @@ def _row_count(node: Node, name: str, reading: Reading) -> int:
     return value
 
 
-_OPERATORS: Mapping[str, Callable[[Node, Reading, Ctes], Block]] = {
+def _of_blocks(make: Callable[..., Block]) -> Callable[[Node, Reading], Block]:
+    """Returns the operator that ``make`` translates, given the blocks below it and a function that translates
+    expressions."""
+
+    def operator(node: Node, reading: Reading) -> Block:
+        blocks = [_block(child, reading) for child in node.children]
+        return make(node, *blocks, reading, partial(_expr, reading=reading))
+
+    return operator
+
+
+_OPERATORS: Mapping[str, Callable[[Node, Reading], Block]] = {
     "View": _view,
     "SubqueryAlias": _alias,
     "WithCTE": _with_ctes,
     "CTERelationRef": _cte,
     "Project": _project,
     "Filter": _filter,
-    "Generate": lambda node, reading, ctes: generate(
-        node, _block(node.child, reading, ctes), reading, partial(_expr, reading=reading, ctes=ctes)
-    ),
+    "Generate": _of_blocks(generate),
     "Join": _join,
-    "AsOfJoin": lambda node, reading, ctes: as_of(
-        node,
-        _block(node.children[0], reading, ctes),
-        _block(node.children[1], reading, ctes),
-        reading,
-        partial(_expr, reading=reading, ctes=ctes),
-    ),
-    "Aggregate": lambda node, reading, ctes: groups.grouped(
-        node, _block(node.child, reading, ctes), reading, partial(_expr, reading=reading, ctes=ctes)
-    ),
-    "Window": lambda node, reading, ctes: windows.window(
-        node, _block(node.child, reading, ctes), reading, partial(_expr, reading=reading, ctes=ctes)
-    ),
+    "AsOfJoin": _of_blocks(as_of),
+    "Aggregate": _of_blocks(groups.grouped),
+    "Window": _of_blocks(windows.window),
     "Union": partial(_combined, "union"),
     "Intersect": partial(_combined, "intersect"),
     "Except": partial(_combined, "except"),
@@ -430,9 +421,9 @@ _OPERATORS: Mapping[str, Callable[[Node, Reading, Ctes], Block]] = {
     "Sort": _sort,
     "GlobalLimit": _limit,
     "Offset": _limit,
-    "OneRowRelation": lambda node, reading, ctes: Block((constants.one_row(reading),), ()),
-    "Range": lambda node, reading, ctes: constants.series(node, reading),
-    "LocalRelation": lambda node, reading, ctes: constants.values(
+    "OneRowRelation": lambda node, reading: Block((constants.one_row(reading),), ()),
+    "Range": lambda node, reading: constants.series(node, reading),
+    "LocalRelation": lambda node, reading: constants.values(
         node, reading, partial(scalar, meaning=lambda inner: None, zone=reading.zone)
     ),
 }
