@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
@@ -251,7 +252,7 @@ class Rule:
 
     def _moments(self, count: np.ndarray, sums: SumOf, scales: Mapping[str, Scale]) -> Moments:
         y, x = self._sums.arguments[0], self._sums.arguments[-1]
-        return Moments(count, lambda i, j: sums(*[x] * i, *[y] * j), scales[x], scales[y])
+        return Moments(count, cache(lambda i, j: sums(*[x] * i, *[y] * j)), scales[x], scales[y])
 
 
 def _root(power: int) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -36,56 +35,24 @@ class Moments:
     scale_x: Scale
     scale_y: Scale
 
-    @cached_property
-    def x(self) -> np.ndarray:
-        """Returns Σx."""
-        return self.sum(1, 0)
-
-    @cached_property
-    def y(self) -> np.ndarray:
-        """Returns Σy."""
-        return self.sum(0, 1)
-
-    @cached_property
-    def xx(self) -> np.ndarray:
-        """Returns Σx²."""
-        return self.sum(2, 0)
-
-    @cached_property
-    def yy(self) -> np.ndarray:
-        """Returns Σy²."""
-        return self.sum(0, 2)
-
-    @cached_property
-    def xy(self) -> np.ndarray:
-        """Returns Σxy."""
-        return self.sum(1, 1)
-
     def count(self) -> np.ndarray:
         """Returns n as integers of one limb."""
         return np.ascontiguousarray(self.n.reshape(-1, 1))
 
-    def spread_x(self) -> np.ndarray:
-        """Returns Vx."""
-        return minus(product(self.count(), self.xx), product(self.x, self.x))
-
-    def spread_y(self) -> np.ndarray:
-        """Returns Vy."""
-        return minus(product(self.count(), self.yy), product(self.y, self.y))
-
-    def joint(self) -> np.ndarray:
-        """Returns Cxy."""
-        return minus(product(self.count(), self.xy), product(self.x, self.y))
+    def spread(self, i: int, j: int) -> np.ndarray:
+        """Returns n Σ x^i y^j minus the product of the sums of both factors: Vx for 2, 0; Vy for 0, 2; Cxy for 1, 1."""
+        one, other = (1, 0) if i else (0, 1), (0, 1) if j else (1, 0)
+        return minus(product(self.count(), self.sum(i, j)), product(self.sum(*one), self.sum(*other)))
 
     def third(self) -> np.ndarray:
         """Returns T."""
-        n, x = self.count(), self.x
-        return _total((1, n, n, self.sum(3, 0)), (-3, n, x, self.xx), (2, x, x, x))
+        n, x = self.count(), self.sum(1, 0)
+        return _total((1, n, n, self.sum(3, 0)), (-3, n, x, self.sum(2, 0)), (2, x, x, x))
 
     def fourth(self) -> np.ndarray:
         """Returns F."""
-        n, x, xxx = self.count(), self.x, self.sum(3, 0)
-        return _total((1, n, n, n, self.sum(4, 0)), (-4, n, n, x, xxx), (6, n, x, x, self.xx), (-3, x, x, x, x))
+        n, x, xx, xxx = self.count(), self.sum(1, 0), self.sum(2, 0), self.sum(3, 0)
+        return _total((1, n, n, n, self.sum(4, 0)), (-4, n, n, x, xxx), (6, n, x, x, xx), (-3, x, x, x, x))
 
     def over(self, rows: np.ndarray, divisors: np.ndarray, x: int, y: int, more: int = 0) -> np.ndarray:
         """Returns the quotients of integers with the scale of x^``x`` y^``y``, times 2^-``more``, as doubles."""
@@ -133,37 +100,39 @@ def _root(quotients: Callable[[int], np.ndarray]) -> np.ndarray:
 
 def _variance(m: Moments, sample: int) -> Result:
     divisors = product(m.count(), m.count() - sample)
-    return m.over(m.spread_x(), divisors, 2, 0), m.n <= sample
+    return m.over(m.spread(2, 0), divisors, 2, 0), m.n <= sample
 
 
 def _deviation(m: Moments, sample: int) -> Result:
-    spread, divisors = m.spread_x(), product(m.count(), m.count() - sample)
+    spread, divisors = m.spread(2, 0), product(m.count(), m.count() - sample)
     return _root(lambda more: m.over(spread, divisors, 2, 0, more)), m.n <= sample
 
 
 def _covariance(m: Moments, sample: int) -> Result:
-    return m.over(m.joint(), product(m.count(), m.count() - sample), 1, 1), m.n <= sample
+    return m.over(m.spread(1, 1), product(m.count(), m.count() - sample), 1, 1), m.n <= sample
 
 
 def _correlation(m: Moments) -> Result:
-    joint, x, y = m.joint(), m.spread_x(), m.spread_y()
+    joint, x, y = m.spread(1, 1), m.spread(2, 0), m.spread(0, 2)
     above, below = product(joint, joint), product(x, y)
     return np.copysign(_root(lambda more: ratio(above, below, more)), joint[:, -1]), _zero(x) | _zero(y)
 
 
 def _r2(m: Moments) -> Result:
-    joint, x, y = m.joint(), m.spread_x(), m.spread_y()
+    joint, x, y = m.spread(1, 1), m.spread(2, 0), m.spread(0, 2)
     return np.where(_zero(y), 1.0, ratio(product(joint, joint), product(x, y))), _zero(x)
 
 
 def _slope(m: Moments) -> Result:
-    spread = m.spread_x()
-    return m.over(m.joint(), spread, -1, 1), _zero(spread)
+    spread = m.spread(2, 0)
+    return m.over(m.spread(1, 1), spread, -1, 1), _zero(spread)
 
 
 def _intercept(m: Moments) -> Result:
-    spread = m.spread_x()
-    return m.over(minus(product(m.y, m.xx), product(m.x, m.xy)), spread, 0, 1), _zero(spread)
+    spread = m.spread(2, 0)
+    return m.over(minus(product(m.sum(0, 1), m.sum(2, 0)), product(m.sum(1, 0), m.sum(1, 1))), spread, 0, 1), _zero(
+        spread
+    )
 
 
 def _power(rows: np.ndarray, times: int) -> np.ndarray:
@@ -171,7 +140,7 @@ def _power(rows: np.ndarray, times: int) -> np.ndarray:
 
 
 def _skewness(m: Moments, sample: bool) -> Result:
-    spread, third, n = m.spread_x(), m.third(), m.count()
+    spread, third, n = m.spread(2, 0), m.third(), m.count()
     above, below = product(third, third), _power(spread, 3)
     if sample:
         above, below = product(above, product(n, n - 1)), product(below, product(n - 2, n - 2))
@@ -180,7 +149,7 @@ def _skewness(m: Moments, sample: bool) -> Result:
 
 
 def _kurtosis(m: Moments, sample: bool) -> Result:
-    spread, n = m.spread_x(), m.count()
+    spread, n = m.spread(2, 0), m.count()
     below = _power(spread, 2)
     above = _total((1, m.fourth()), (-3, below))
     if sample:
@@ -201,11 +170,11 @@ MOMENTS: dict[str, Callable[[Moments], Result]] = {
     "regr_r2": _r2,
     "regr_slope": _slope,
     "regr_intercept": _intercept,
-    "regr_avgx": lambda m: (m.over(m.x, m.count(), 1, 0), m.n == 0),
-    "regr_avgy": lambda m: (m.over(m.y, m.count(), 0, 1), m.n == 0),
-    "regr_sxx": lambda m: (m.over(m.spread_x(), m.count(), 2, 0), m.n == 0),
-    "regr_syy": lambda m: (m.over(m.spread_y(), m.count(), 0, 2), m.n == 0),
-    "regr_sxy": lambda m: (m.over(m.joint(), m.count(), 1, 1), m.n == 0),
+    "regr_avgx": lambda m: (m.over(m.sum(1, 0), m.count(), 1, 0), m.n == 0),
+    "regr_avgy": lambda m: (m.over(m.sum(0, 1), m.count(), 0, 1), m.n == 0),
+    "regr_sxx": lambda m: (m.over(m.spread(2, 0), m.count(), 2, 0), m.n == 0),
+    "regr_syy": lambda m: (m.over(m.spread(0, 2), m.count(), 0, 2), m.n == 0),
+    "regr_sxy": lambda m: (m.over(m.spread(1, 1), m.count(), 1, 1), m.n == 0),
     "skewness": lambda m: _skewness(m, False),
     "skewness_samp": lambda m: _skewness(m, True),
     "kurtosis": lambda m: _kurtosis(m, False),
