@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 class Threads:
-    """At most ``most`` threads named ``name``, started when they are first used, and again in a forked process."""
+    """At most ``most`` threads, started when they are first used, and again in a forked process."""
 
-    def __init__(self, most: int, name: str) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._name = name
         self._made: tuple[int, ThreadPoolExecutor] | None = None
 
     @property
@@ -19,5 +18,5 @@ class Threads:
         """Returns the pool of this process. A forked process does not run tasks that its parent had submitted."""
         process = os.getpid()
         if self._made is None or self._made[0] != process:
-            self._made = process, ThreadPoolExecutor(self._most, thread_name_prefix=self._name)
+            self._made = process, ThreadPoolExecutor(self._most, thread_name_prefix="crown-cell")
         return self._made[1]

@@ -21,31 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crown.engine.compile import CompiledPlan
+from crown.engine.kernels import layout
 from crown.engine.kernels.groups import lookup_at, node_at
-from crown.engine.kernels.layout import (
-    I_TABLE,
-    I_WORDS,
-    LOOKUP_INDEX,
-    N_CARRIED,
-    N_CHILD,
-    N_CHILDREN,
-    N_EXTRA,
-    N_FREE,
-    N_INDEX,
-    N_LOOKUPS,
-    N_PARENT,
-    N_PAYLOAD,
-    N_RECORD,
-    N_ROWS,
-    N_VIRTUAL,
-    P_COUNT,
-    R_ALIASES,
-    R_LOOKUPS,
-    R_NODES,
-    R_TABLE,
-    R_WIDTH,
-    R_WORDS,
-)
 from crown.engine.kernels.update import DONE
 from crown.engine.load.kernels import bulk, distinct
 from crown.engine.load.kernels.warm import ensure_load_compiled
@@ -64,44 +41,46 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
     ``total``: tuples for which its tables are sized. ``far``: sums may have far parts. O(nodes).
     """
     plan = compiled.array
-    nodes = range(int(plan[P_COUNT]))
-    first = int(plan[record + R_NODES])
-    aliases = {int(plan[q]) for q in range(first, first + int(plan[record + R_ALIASES]))}
-    rows = {i: int(arena[plan[node_at(i) + N_ROWS] + T_ROWS]) for i in nodes}
+    nodes = range(int(plan[layout.P_COUNT]))
+    first = int(plan[record + layout.R_NODES])
+    aliases = {int(plan[q]) for q in range(first, first + int(plan[record + layout.R_ALIASES]))}
+    rows = {i: int(arena[plan[node_at(i) + layout.N_ROWS] + T_ROWS]) for i in nodes}
     new_rows = dict.fromkeys(nodes, 0)
     touched = dict.fromkeys(nodes, False)
     keys: dict[int, int] = {}
     sized: dict[int, int] = {}
     _look_up(plan, record, n, keys)
     _look_up(plan, record, total, sized)
-    words = LINE + n * _block(int(plan[record + R_WORDS])) + _slots(arena, int(plan[record + R_TABLE]), total)
+    words = LINE + n * _block(int(plan[record + layout.R_WORDS]))
+    words += _slots(arena, int(plan[record + layout.R_TABLE]), total)
     for i in reversed(nodes):  # children first
         d = node_at(i)
-        below = plan[plan[d + N_CHILD] : plan[d + N_CHILD] + plan[d + N_CHILDREN]].tolist()
+        below = plan[plan[d + layout.N_CHILD] : plan[d + layout.N_CHILD] + plan[d + layout.N_CHILDREN]].tolist()
         touched[i] = i in aliases or any(touched[c] for c in below)
         if i in aliases:
             new_rows[i] = n
-        elif touched[i] and plan[d + N_VIRTUAL] == 1:
+        elif touched[i] and plan[d + layout.N_VIRTUAL] == 1:
             new_rows[i] = max(sum(rows[c] + new_rows[c] for c in below) - rows[i], 0)
-            words += new_rows[i] * _block(int(plan[plan[d + N_RECORD] + R_WORDS]))
-            _look_up(plan, int(plan[d + N_RECORD]), new_rows[i], keys)
+            words += new_rows[i] * _block(int(plan[plan[d + layout.N_RECORD] + layout.R_WORDS]))
+            _look_up(plan, int(plan[d + layout.N_RECORD]), new_rows[i], keys)
     for index, number in keys.items():
-        words += number * _block(int(plan[index + I_WORDS]))
-        words += _slots(arena, int(plan[index + I_TABLE]), max(number, sized.get(index, 0)))
+        words += number * _block(int(plan[index + layout.I_WORDS]))
+        words += _slots(arena, int(plan[index + layout.I_TABLE]), max(number, sized.get(index, 0)))
     for i in nodes:
         d, after = node_at(i), rows[i] + new_rows[i]
-        carried = plan[d + N_CARRIED]
+        carried = plan[d + layout.N_CARRIED]
         if touched[i] and carried != COUNTED:  # a block has less than twice the words used, after doubling
             words += (2 if carried == PLAIN else 7) * after  # at most, including the change to wide entries
-        parent = int(plan[d + N_PARENT])
+        parent = int(plan[d + layout.N_PARENT])
         if parent < 0:
             continue
         if new_rows[parent]:
             words += 2 * (rows[parent] + new_rows[parent])
-        if touched[i] and plan[d + N_PAYLOAD] and not plan[d + N_FREE]:  # an entry has a word less than a group's part
-            index = int(plan[d + N_INDEX])
-            groups = int(arena[plan[index + I_TABLE] + T_COUNT]) + keys.get(index, 0)
-            words += groups * _block(int(plan[d + N_EXTRA]))
+        # An entry has a word less than a group's part.
+        if touched[i] and plan[d + layout.N_PAYLOAD] and not plan[d + layout.N_FREE]:
+            index = int(plan[d + layout.N_INDEX])
+            groups = int(arena[plan[index + layout.I_TABLE] + T_COUNT]) + keys.get(index, 0)
+            words += groups * _block(int(plan[d + layout.N_EXTRA]))
             if far and compiled.payload is not None:  # one for a group, one for its entry
                 parts = compiled.payload.parts[i]
                 limbs = [parts.far_limbs(term) for term in parts.terms if parts.doubles[term]]
@@ -111,8 +90,8 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
 
 def _look_up(plan: np.ndarray, record: int, n: int, keys: dict[int, int]) -> None:
     """Adds to ``keys``, per index, the bundles that ``n`` records of that descriptor can need."""
-    for q in range(int(plan[record + R_LOOKUPS])):
-        index = int(plan[lookup_at(plan, record, q) + LOOKUP_INDEX])
+    for q in range(int(plan[record + layout.R_LOOKUPS])):
+        index = int(plan[lookup_at(plan, record, q) + layout.LOOKUP_INDEX])
         keys[index] = keys.get(index, 0) + n
 
 
@@ -162,15 +141,15 @@ def tasks_of(compiled: CompiledPlan, node: int) -> np.ndarray:
 def aliases_of(compiled: CompiledPlan, node: int) -> list[int]:
     """Returns the nodes of the aliases of the source of ``node``, in the order of their mask bits."""
     plan, record = compiled.array, compiled.record[node]
-    first = int(plan[record + R_NODES])
-    nodes: list[int] = plan[first : first + int(plan[record + R_ALIASES])].tolist()
+    first = int(plan[record + layout.R_NODES])
+    nodes: list[int] = plan[first : first + int(plan[record + layout.R_ALIASES])].tolist()
     return nodes
 
 
 def _tasks(compiled: CompiledPlan, bit: int, node: int) -> list[_Task]:
     at, plan, children = node_at(node), compiled.array, compiled.children[node]
-    looks = plan[plan[at + N_LOOKUPS] :][: 1 + len(children)].tolist()
-    own_look = -1 if plan[at + N_PARENT] < 0 else looks[0]
+    looks = plan[plan[at + layout.N_LOOKUPS] :][: 1 + len(children)].tolist()
+    own_look = -1 if plan[at + layout.N_PARENT] < 0 else looks[0]
     return [_Task(own_look, bit, -1), *(_Task(looks[1 + j], bit, j) for j in range(len(children)))]
 
 
@@ -262,14 +241,14 @@ class Loader:
             return False
         if self._arena[A.H_FAR]:
             return True
-        width = int(self._compiled.array[self._compiled.record[node] + R_WIDTH])
+        width = int(self._compiled.array[self._compiled.record[node] + layout.R_WIDTH])
         words = {self._compiled.words[i][name] for i in aliases_of(self._compiled, node) for name in payload.doubles(i)}
         return not all(_near(values[word::width].view(np.float64)).all() for word in words)
 
     def _depth(self, node: int) -> int:
         depth = -1
         while node >= 0:
-            node, depth = int(self._compiled.array[node_at(node) + N_PARENT]), depth + 1
+            node, depth = int(self._compiled.array[node_at(node) + layout.N_PARENT]), depth + 1
         return depth
 
 

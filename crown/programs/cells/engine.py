@@ -82,7 +82,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         self.pipeline, self.segments = first.pipeline, first.segments
         self.result = CellsResultReader([cell.result for cell in self.cells])
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
-        self._threads = Threads(threads - 1, "crown-cell")
+        self._threads = Threads(threads - 1)
 
     @classmethod
     def create(

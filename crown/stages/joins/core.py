@@ -90,7 +90,7 @@ class Join(Stage):
         self._repeats = grid.cells > 1 and merges  # two cells may deliver the same row
         self._check = check
         self._budget = memory.budget
-        self._threads = Threads(grid.cells, "crown-cell")
+        self._threads = Threads(grid.cells)
 
     @property
     def carried(self) -> list[CarriedTerm]:

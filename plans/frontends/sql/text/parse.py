@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -193,12 +193,11 @@ _KEYWORDS = (
 )  # fmt: skip
 
 
-def misspelled(word: str, names: Iterable[str] = _KEYWORDS) -> list[str]:
+def misspelled(word: str) -> list[str]:
     """Returns the keyword closest to a word, as a list. The list is empty for a keyword, and if none is close."""
-    known = set(names)
-    return (
-        [] if word.upper() in known or not word.isalpha() else difflib.get_close_matches(word.upper(), known, 1, CLOSE)
-    )
+    if word.upper() in _KEYWORDS or not word.isalpha():
+        return []
+    return difflib.get_close_matches(word.upper(), _KEYWORDS, 1, CLOSE)
 
 
 def _misspelled_keyword(text: str, end: int) -> tuple[tuple[int, int], str] | None:
