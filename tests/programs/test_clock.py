@@ -14,7 +14,7 @@ import crown
 from crown.programs.program import ProgramEngine
 from plans.errors import PlanError
 from plans.planner import program
-from tests.marks import slow
+from tests.marks import slow, turns
 from tests.oracles import duck
 from tests.oracles.database import Database, Row
 from tests.programs.test_programs import result_of
@@ -136,7 +136,7 @@ def test_the_result_is_that_of_the_query_at_the_time(query: str, seed: int, roun
 def test_a_batch_is_undone_with_its_time(query: str) -> None:
     random_, made = random.Random(7), program(query, SCHEMA)
     engine = ProgramEngine.create(made)
-    for turn in range(8):
+    for turn in turns(5, 8):
         now = [{"clock": 0, "now": NOON + timedelta(minutes=40 * turn)}]
         batch = {name: rows(random_, name, 5) for name in SCHEMA if name in {t.name for t in made.tables}}
         before = result_of(engine)

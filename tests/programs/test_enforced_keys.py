@@ -17,7 +17,7 @@ from plans.commands.declare import table_of
 from plans.program import Program
 from plans.programs.wiring import used_columns
 from plans.time.windows import Window
-from tests.marks import slow
+from tests.marks import slow, turns
 from tests.oracles.enforced import ORDERS, SCHEMA, Row, Twin
 from tests.programs.results import added, rows_of, rows_of_engine
 
@@ -171,7 +171,7 @@ def test_a_batch_that_is_undone_and_applied_again_gives_the_same_rows(query: str
     engine, once = (ProgramEngine.create(made, on_missing=on_missing) for _ in range(2))
     for one in (engine, once):
         list(one.run(one.prepare({"p": Twin.parts()} if " p " in f"{query} " else {})))
-    for _ in range(20):
+    for _ in turns(10, 20):
         batch = twin.batch(6)
         refused = twin.apply(batch)
         rest = {"o": [row for place, row in enumerate(batch) if place not in refused]}

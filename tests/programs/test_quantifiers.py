@@ -9,7 +9,7 @@ import pytest
 import crown
 import plans
 from plans.errors import PlanError
-from tests.marks import every, seeds
+from tests.marks import every, seeds, turns
 from tests.plans.lowering.program_queries import TABLES
 from tests.programs.driver import Driver
 from tests.programs.streamed import check
@@ -32,7 +32,7 @@ FURTHER = (
 
 def run(query: str, seed: int) -> None:
     random, driver = Random(seed), Driver(query, plans.program(query, TABLES, dialect="duckdb"), TABLES)
-    for _ in range(12):
+    for _ in turns(7, 12):
         changes = batch_of(random, driver.database)
         driver.step({name: changes[name] for name in driver.read})
 

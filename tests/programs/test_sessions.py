@@ -15,7 +15,7 @@ import plans
 from plans.errors import PlanError
 from plans.schema import Column, Table
 from plans.search.cells.cuts import by_output
-from tests.marks import every, seeds
+from tests.marks import every, seeds, turns
 from tests.oracles.database import Row
 from tests.programs.driver import Driver
 
@@ -79,7 +79,7 @@ GROUPED = [
 def test_random_streams_have_the_sessions_that_duckdb_finds(number: int, seed: int, tmp_path: Path) -> None:
     random, (query, oracle) = Random(seed), GROUPED[number]
     driver = Driver(oracle, plans.program(query, TABLES), TABLES)
-    for turn in range(10):
+    for turn in turns(7, 10):
         there = list(driver.database.rows["t"].elements())
         gone = random.sample(there, len(there) // random.choice([2, 3, 5]))
         batch: list[tuple[Row, int]] = [(row, -1) for row in gone]

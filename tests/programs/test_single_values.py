@@ -13,7 +13,7 @@ import pytest
 import crown
 from crown.errors import SeveralRowsError
 from plans.programs.stages import SingleStage
-from tests.marks import seeds
+from tests.marks import seeds, turns
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
 from tests.plans.lowering.program_queries import TABLES
@@ -63,7 +63,7 @@ def test_a_batch_is_refused_exactly_where_duckdb_finds_two_rows(query: str, seed
     read = {table.name for table in view.plan.tables}
     current, told, refused = Database(TABLES), Counter[Row](), 0
     added(told, view.apply({}))  # an aggregate without GROUP BY has its row from the first batch that is accepted
-    for number in range(20):
+    for number in turns(12, 20):
         batch = {name: rows for name, rows in batch_of(random, current).items() if name in read}
         after = deepcopy(current)
         after.apply(batch)
@@ -83,7 +83,7 @@ def test_a_batch_is_refused_exactly_where_duckdb_finds_two_rows(query: str, seed
         if number == 10:
             view.save(tmp_path / "view")
             view = crown.load(tmp_path / "view")
-    assert refused < 20
+    assert refused <= number
 
 
 def test_the_rows_are_named() -> None:

@@ -15,6 +15,7 @@ from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
 from plans.program import Program
+from tests.marks import turns
 from tests.oracles.upserts import Twin, schema
 from tests.programs.results import added, rows_of_engine
 from tests.programs.test_upserts import COUNTED, GROUPED, JOINED, QUERIES, ROWS, begun_again
@@ -33,7 +34,7 @@ def test_after_every_batch_the_view_is_the_table_and_what_is_kept_is_what_is_nea
     if " p " in query:
         added(result, view.apply({"p": [{"v": v, "w": i} for i, v in enumerate("abc")]}))
     late = 0
-    for number in range(14):
+    for number in turns(12, 14):
         batch = twin.batch(twin.random.randrange(12))
         late += twin.apply(batch)
         added(result, view.apply({"o": batch}))
@@ -47,7 +48,7 @@ def test_if_no_change_comes_that_late_forgetting_changes_nothing() -> None:
     """Changes come at most 30 behind the greatest; what is kept for 30 is enough."""
     twin = Twin(1, True, keys=20)
     forgetting, remembering = crown.view(ROWS, bounded(31)), crown.view(ROWS, schema("seq"))
-    for _ in range(60):
+    for _ in turns(30, 60):
         batch = twin.batch(10)
         assert forgetting.apply({"o": batch}).to_pylist() == remembering.apply({"o": batch}).to_pylist()
     few, many = (view.stats()["tombstones"]["o"] for view in (forgetting, remembering))
@@ -58,7 +59,7 @@ def test_if_no_change_comes_that_late_forgetting_changes_nothing() -> None:
 def test_a_batch_that_is_undone_and_applied_again_forgets_the_same() -> None:
     twin, made = Twin(5, True, 9, keys=12), program(GROUPED, bounded(9))
     engine, once = ProgramEngine.create(made), ProgramEngine.create(made)
-    for number in range(30):
+    for number in turns(12, 30):
         batch = {"o": twin.batch(8)} if number % 4 else {"p": [{"v": "a", "w": number}]}
         again = []
         for _ in range(2):

@@ -20,7 +20,7 @@ from plans.errors import PlanError
 from plans.programs.stages import JoinStage
 from plans.programs.wiring import used_columns
 from plans.schema import Column
-from tests.marks import seeds
+from tests.marks import seeds, turns
 from tests.models import normalise
 from tests.models.program import results
 from tests.programs.driver import Driver
@@ -96,7 +96,7 @@ def test_the_result_is_that_of_duckdb_after_every_batch(query: str, seed: int, t
     made = plans.program(query, SCHEMA, dialect="duckdb")
     driver = Driver(query, made, SCHEMA)
     twin = not any(isinstance(stage, JoinStage) for stage in made.stages)
-    for number in range(7):
+    for number in turns(4, 7):
         result = driver.step(_changed(random, driver), again=number % 2 == 1, saved=tmp_path / f"{number}")
         if twin:
             bags = {table.name.lower(): driver.database.rows[table.name] for table in made.tables}

@@ -15,6 +15,7 @@ from crown.errors import BadRowError, ChangeError, MemoryBudgetError, MissingDel
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
+from tests.marks import turns
 from tests.oracles.upserts import Row, Twin, schema
 from tests.programs.results import added, rows_of, rows_of_engine
 
@@ -46,7 +47,7 @@ def test_after_every_batch_the_view_is_what_duckdb_has_after_insert_or_replace(
     if tables:
         added(result, view.apply(tables))
     late = 0
-    for number in range(12):
+    for number in turns(10, 12):
         batch = twin.batch(twin.random.randrange(12))
         late += twin.apply(batch)
         added(result, view.apply({"o": batch}))
@@ -63,7 +64,7 @@ def test_a_batch_that_is_undone_and_applied_again_gives_the_same_rows(sequence: 
     twin = Twin(5, sequence is not None)
     made = program(COUNTED, schema(sequence))
     engine, once = ProgramEngine.create(made), ProgramEngine.create(made)
-    for _ in range(20):
+    for _ in turns(10, 20):
         batch = {"o": twin.batch(8)}
         again = []
         for _ in range(2):

@@ -12,6 +12,7 @@ import crown
 from crown.programs.program import ProgramEngine
 from plans import program
 from plans.errors import PlanError
+from tests.marks import turns
 from tests.models.window import WindowReference
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
@@ -79,7 +80,7 @@ def test_windows_in_sql_are_those_of_duckdb(name: str, kept: str | None) -> None
     made = program(ours, TABLES, windows=windows)
     engine, database, total = ProgramEngine.create(made), Database(TABLES), Counter[Row]()
     window = WindowReference(made.windows[0], database.schema["r"].columns) if kept else None
-    for turn in range(12):
+    for turn in turns(8, 12):
         now = START + dt.timedelta(minutes=11 * turn)
         times = [now - dt.timedelta(seconds=random.choice((0, 37, 300, 600, 4000))) for _ in range(5)]
         r: list[tuple[Row, int]] = [((random.randrange(3), at), 1) for at in times]
