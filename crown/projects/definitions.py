@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from plans.errors import PlanError
 from plans.frontends.sql.text.statements import Statement, statements
 
 _SPARK = "crown pipelines run"
+NAME = re.compile(r"[A-Za-z0-9_]+")
+"""The names of views: each is the name of a file or a folder, too."""
 
 _VIEW = form(
     r"CREATE(?: OR (?:REPLACE|REFRESH))?"
@@ -31,6 +34,10 @@ class Defined:
     place: str
     streams: tuple[str, ...] = ()
     temporary: bool = False
+
+    def __post_init__(self) -> None:
+        if NAME.fullmatch(self.name) is None:
+            raise ProjectError(f"{self.place}: {self.name!r:.100} is not a name of a view: use letters, digits and _")
 
 
 def defined(project: Specification) -> list[Defined]:

@@ -17,6 +17,11 @@ STATEMENTS = [
     ("SET spark.sql.ansi.enabled = false", "a.sql:1: .* is for Spark"),
     ("CREATE MATERIALIZED VIEW v", "a.sql:1: .* is for Spark"),
     ("\nCREATE MATERIALIZED VIEW v AS SELECT a FROM t", "a.sql:2: v reads t, which is neither a source nor a view"),
+    (
+        "CREATE MATERIALIZED VIEW `../v` AS SELECT shop FROM sales",
+        "a.sql:1: '../v' is not a name of a view: use letters",
+    ),
+    ("CREATE TEMPORARY VIEW `a b` AS SELECT shop FROM sales", "'a b' is not a name of a view"),
     ("CREATE MATERIALIZED VIEW v AS SELECT x FROM sales", "the view v cannot be maintained: unknown column x"),
     ("CREATE MATERIALIZED VIEW v AS SELECT rand() AS x FROM sales", "use crown pipelines run, under which Spark"),
     (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
 from crown.errors import ProjectError
+from crown.projects.definitions import NAME
 from crown.projects.flows import Changes, demand_type, flow_of, plain
 from crown.projects.specification import INTO, POLICIES, PYTHON, REFRESH, Specification, Stamps, stamp
 from spark_jobs.errors import SourceError
@@ -37,7 +37,6 @@ Texts = dict[str, Views]
 _VIEW, _TEMPORARY, _STREAM, _EMPTY, _FLOW = "view", "temporary", "stream", "streaming table", "flow"
 _CHANGES = "_changes"
 """Suffix of the name of a table: the streaming table of the changes that an AUTO CDC flow applies to the table."""
-_NAME = re.compile(r"[A-Za-z0-9_]+")
 _TEXTS = ("_expr", "_unparsed_identifier")
 """The fields of an expression of Spark Connect that contain its text: SQL text, and the name of a column."""
 _modules: set[str] = set()
@@ -58,7 +57,7 @@ class Definition:
     def __post_init__(self) -> None:
         if self.refresh is not None and self.refresh not in POLICIES:
             raise SourceError(f"{self.place}: refresh={self.refresh!r:.100}: give one of {', '.join(POLICIES)}")
-        if not isinstance(self.name, str) or _NAME.fullmatch(self.name) is None:
+        if not isinstance(self.name, str) or NAME.fullmatch(self.name) is None:
             raise SourceError(f"{self.place}: {self.name!r:.100} is not a name of a view: use letters, digits and _")
 
 
