@@ -50,6 +50,7 @@ _DIGITS = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
+MOMENTS = ("date", "timestamp", "timestamp_ntz")
 INTERVALS = ("duration", "months")
 """Types of intervals. A code is an integer number of their unit, a microsecond or a month."""
 

@@ -41,7 +41,7 @@ from plans.expressions.leaf import FALSE, NULL, TRUE, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
 from plans.nested import has_map, is_nested
 from plans.time import durations
-from plans.types import INTERVALS, decimal_parts, normal_type, whole_span
+from plans.types import INTERVALS, MOMENTS, decimal_parts, normal_type, whole_span
 
 __all__ = [
     "ARITHMETIC", "COMPARISONS", "FALSE", "FUNCTIONS", "MIRROR", "NULL", "TRUE", "Expr", "call", "cast", "col",
@@ -50,7 +50,6 @@ __all__ = [
 
 _EQUAL = (COMPARISONS["eq"], COMPARISONS["nseq"])  # between columns they are joins, which need one type
 MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "nseq": "nseq"}
-_MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _PATTERN_LENGTH = 10_000
 _STRING_DIGITS = 15  # decimals of at most this many digits compare with text equally as decimals and as doubles
 
@@ -275,7 +274,7 @@ def _boolean(symbol: str, arg: Expr) -> Expr:
 
 def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
     symbol = ARITHMETIC[op]
-    if {left.type, right.type} & set(INTERVALS) or (op == "sub" and {left.type, right.type} <= set(_MOMENTS)):
+    if {left.type, right.type} & set(INTERVALS) or (op == "sub" and {left.type, right.type} <= set(MOMENTS)):
         return _of_lengths(op, left, right)
     if op in ("add", "sub") and left.type == "date" and right.type in INTEGERS:
         return apply("date_add" if op == "add" else "date_sub", (left, right))
@@ -307,7 +306,7 @@ def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
 
 def _of_lengths(op: str, left: Expr, right: Expr) -> Expr:
     """Returns arithmetic of intervals, or the interval between two moments."""
-    if op == "sub" and {left.type, right.type} <= set(_MOMENTS):
+    if op == "sub" and {left.type, right.type} <= set(MOMENTS):
         type_ = comparable(left.type, right.type) or left.type
         type_ = "timestamp_ntz" if type_ == "date" else type_
         return Expr(op, "duration", (cast(left, type_), cast(right, type_)))
@@ -315,9 +314,9 @@ def _of_lengths(op: str, left: Expr, right: Expr) -> Expr:
         left, right = right, left
     if op in ("mul", "div") and left.type in INTERVALS and numeric(right.type):
         return Expr(op, left.type, (left, cast(right, "int32") if right.type == "null" else right))
-    if op == "add" and right.type in _MOMENTS:
+    if op == "add" and right.type in MOMENTS:
         left, right = right, left
-    if op in ("add", "sub") and left.type in _MOMENTS and right.type in INTERVALS:
+    if op in ("add", "sub") and left.type in MOMENTS and right.type in INTERVALS:
         moment = cast(left, "timestamp") if (left.type, right.type) == ("date", "duration") else left
         return Expr(op, moment.type, (moment, right))
     if op in ("add", "sub") and (left.type == right.type or "null" in (left.type, right.type)):

@@ -17,7 +17,7 @@ from plans.expressions.build import Expr, call, lit
 from plans.programs.frames import NEIGHBOURS, PARTITION, RUNNING, Frame, Order, WindowFunction
 from plans.queries.algebra import Over, Relation, unused
 from plans.time.durations import DAY
-from plans.types import ONE_WORD_DIGITS, decimal_parts
+from plans.types import MOMENTS, ONE_WORD_DIGITS, decimal_parts
 
 Bound = int | float | None
 Side = tuple[str, Bound]
@@ -101,7 +101,7 @@ _HINTS = {"timestamp": "write an INTERVAL", "timestamp_ntz": "write an INTERVAL"
 def duration(months: Any, micros: Any, type_: str) -> tuple[str, int]:
     """Returns an interval as the distance of a frame: its unit (months, or that of the codes of dates or times) and the
     number of units. Raises PlanError if no frame has such a distance."""
-    if type_ not in ("date", "timestamp", "timestamp_ntz"):
+    if type_ not in MOMENTS:
         raise PlanError(f"RANGE with an INTERVAL needs a date or a timestamp, not {type_}")
     if months and micros:
         raise PlanError("RANGE takes months, or days and times, but not both", hint="write one of them")

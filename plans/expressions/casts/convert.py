@@ -17,9 +17,8 @@ from plans.expressions.columns.packed import elements_of, listed, mapped
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.literals import EXACT
 from plans.nested import STRUCT, is_nested, matched, parts, struct_of
-from plans.types import INTERVALS
+from plans.types import INTERVALS, MOMENTS
 
-_MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _SHORT = 18  # digits that Spark keeps in 64 bits
 _WHOLE = pa.decimal128(38, 0)
 
@@ -39,11 +38,11 @@ def castable(source: str, target: str) -> bool:
         return {source, target} == {"binary", "string"}
     if source in INTERVALS or target in INTERVALS:
         return "string" in (source, target)
-    if "string" in (source, target) or {source, target} <= set(_MOMENTS):
+    if "string" in (source, target) or {source, target} <= set(MOMENTS):
         return True
     if source == "timestamp":
         return target in INTEGERS or target == "float64"
-    return target not in _MOMENTS and source not in _MOMENTS and numeric(source) + numeric(target) >= 1
+    return target not in MOMENTS and source not in MOMENTS and numeric(source) + numeric(target) >= 1
 
 
 def cast(value: Any, type_: pa.DataType) -> Any:

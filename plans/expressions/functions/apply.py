@@ -9,11 +9,11 @@ from plans.expressions.functions.function import constant
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.leaf import cast, lit
 from plans.nested import ARRAY, STRUCT, is_nested, parts
-from plans.types import decimal_parts, without_lengths
+from plans.types import MOMENTS, decimal_parts, without_lengths
 
 _LEFT_ALONE = {
     "moment": ("timestamp", "timestamp_ntz"),
-    "calendar": ("date", "timestamp", "timestamp_ntz"),
+    "calendar": MOMENTS,
     "bytes": ("string", "binary"),
     "bits": ("string", "binary", *INTEGERS),
     "integer": INTEGERS,
@@ -33,9 +33,9 @@ _NEEDED = {
     "int64": "whole number",
     "float64": "number",
 }
-_TIMES = ("date", "timestamp", "timestamp_ntz", "string")
+_TIMES = (*MOMENTS, "string")
 _IMPLICIT = {  # implicit casts of Spark
-    "string": ("string", "bool", *INTEGERS, "float64", "date", "timestamp", "timestamp_ntz"),
+    "string": ("string", "bool", *INTEGERS, "float64", *MOMENTS),
     "int32": (*INTEGERS, "string"),
     "int64": (*INTEGERS, "string"),
     "float64": (*INTEGERS, "float64", "string"),

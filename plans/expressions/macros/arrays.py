@@ -7,8 +7,8 @@ from plans.expressions.build import NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS, common
 from plans.expressions.functions.clock.spans import MICROS
 from plans.expressions.functions.function import macro
-from plans.expressions.functions.nested.gathered import MOMENTS
 from plans.nested import element_of
+from plans.types import MOMENTS
 
 _ONE_DAY = MICROS["day"]
 

@@ -14,7 +14,7 @@ from plans.expressions.coercion import INTEGERS, MAX_DIGITS, as_decimal, named
 from plans.expressions.functions.function import meaning
 from plans.expressions.leaf import folded
 from plans.expressions.macros.meanings import of_doubles
-from plans.types import decimal_parts
+from plans.types import MOMENTS, decimal_parts
 
 _PLACES = 15
 """The decimal places of a cast to NUMERIC without arguments: those that PostgreSQL keeps of a DOUBLE."""
@@ -117,10 +117,7 @@ def _weeks(first: Expr, end: Expr, start: Expr) -> Expr:
 
 def _of_any(number: Expr) -> Expr:
     """Returns TRUNC of one argument: the date of a moment, or a truncated number."""
-    return cast(number, "date") if number.type in _MOMENTS else of_doubles("trunc", number)
-
-
-_MOMENTS = ("date", "timestamp", "timestamp_ntz")
+    return cast(number, "date") if number.type in MOMENTS else of_doubles("trunc", number)
 
 
 TABLE = (

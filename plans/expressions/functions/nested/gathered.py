@@ -20,9 +20,8 @@ from plans.expressions.functions.distinct import each
 from plans.expressions.functions.function import arrays, function
 from plans.expressions.functions.nested.collections import codes, of_kind, rows_of, same_array, where, whole
 from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, is_nested, parts, struct_of
-from plans.types import INTERVALS
+from plans.types import INTERVALS, MOMENTS
 
-MOMENTS = ("date", "timestamp", "timestamp_ntz")
 LONGEST = 100_000
 """The most elements that SEQUENCE, ARRAY_REPEAT and ARRAY_INSERT create in a row."""
 _AT_MOST = f"more than {LONGEST:,} elements"

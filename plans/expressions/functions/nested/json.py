@@ -31,12 +31,11 @@ from plans.expressions.functions.nested.collections import where
 from plans.expressions.functions.nested.jsonpath import quoted
 from plans.expressions.literals import EXACT
 from plans.nested import ARRAY, MAP, STRUCT, is_nested, parts
-from plans.types import arrow_type, decimal_parts, normal_type, type_of_arrow
+from plans.types import MOMENTS, arrow_type, decimal_parts, normal_type, type_of_arrow
 
 _BLANK = " \t\r\n"
 _ZONED = re.compile(r"(Z|UTC|[+-]\d{1,2}(:?\d\d)?)\s*$")
 _DAYS = re.compile(r"\d{1,6}", re.ASCII)
-_MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _DOUBLES = {
     "NaN": float("nan"), "Infinity": float("inf"), "+Infinity": float("inf"), "INF": float("inf"),
     "+INF": float("inf"), "-Infinity": float("-inf"), "-INF": float("-inf"),
@@ -172,7 +171,7 @@ def _moment(found: Any, type_: str) -> Any:
     """
     if type_ == "timestamp" and isinstance(found, int) and not isinstance(found, bool) and abs(found) < 2**43:
         return pa.scalar(found * 1_000_000, arrow_type(type_))
-    if not isinstance(found, str) or type_ not in _MOMENTS or (type_ == "timestamp_ntz" and _ZONED.search(found[10:])):
+    if not isinstance(found, str) or type_ not in MOMENTS or (type_ == "timestamp_ntz" and _ZONED.search(found[10:])):
         raise _Bad
     made = read(pa.scalar(found), arrow_type(type_))
     if not made.is_valid and type_ == "date" and _DAYS.fullmatch(found):

@@ -13,7 +13,7 @@ from typing import Any
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, lit
 from plans.time import durations
-from plans.types import INTERVALS
+from plans.types import INTERVALS, MOMENTS
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _WORDS = re.compile(r"\s*([+-]?\s*\d+(?:\.\d{1,6})?)\s+([a-z]+)", re.IGNORECASE | re.ASCII)
@@ -21,7 +21,6 @@ _MONTH_SPAN = re.compile(r"\s*([+-]?)(\d{1,9})-(\d{1,2})\s*", re.ASCII)
 _DAY_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}) (\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?)?\s*", re.ASCII)
 _HOUR_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*", re.ASCII)
 _MINUTE_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}):(\d{1,2})(?:\.(\d{1,6}))?\s*", re.ASCII)
-_MOMENTS = ("date", "timestamp", "timestamp_ntz")
 
 Read = Callable[[Any], Expr]
 """Translates a node into an expression."""
@@ -163,7 +162,7 @@ def shifted(node: Any, read: Read) -> Expr:
         message = f"a value of type {start.type} cannot be subtracted from an INTERVAL"
         raise PlanError(message, hint="write the date first")
     length = interval(node.this if first else node.expression, read)
-    if start.type not in (*_MOMENTS, "null"):
+    if start.type not in (*MOMENTS, "null"):
         raise PlanError(f"an INTERVAL can be added to a date or a timestamp, not to {start.type}", hint="use CAST")
     length = -length if node.key == "sub" else length
     start = as_moment(start) if node.args.get("moment") else start
@@ -213,7 +212,7 @@ SESSIONS = (SESSION, "SESSION_START", "SESSION_END", SESSION_WINDOW)
 
 def tumbled(name: str, moment: Expr, length: Any) -> Expr:
     """Returns the start or end of the tumbling window that contains a moment. `length`: an INTERVAL, or a text."""
-    if moment.type not in ("date", "timestamp", "timestamp_ntz"):
+    if moment.type not in MOMENTS:
         raise PlanError(f"{name} takes a date or a timestamp, not {moment.type}", hint="use CAST")
     size = lit(length_of(name, length), "int64")
     start = call("tumble_start", moment, size)
