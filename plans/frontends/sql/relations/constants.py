@@ -20,7 +20,7 @@ from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.relations.unnest import is_generator
 from plans.frontends.sql.shape import unwrapped
 from plans.frontends.sql.text.nodes import nodes
-from plans.frontends.sql.text.place import extent, placed
+from plans.frontends.sql.text.place import extent, placed, replace_relation
 
 
 def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> exp.Expression:
@@ -64,9 +64,7 @@ def _unnest_first(root: exp.Expression, read: str) -> None:
         rows.set("from_", _from(read, node))
         outer = exp.TableAlias(this=exp.to_identifier(name or "generated"))
         made = exp.Subquery(this=rows, alias=outer)
-        if node.args.get("joins"):
-            made.set("joins", [join.copy() for join in node.args["joins"]])
-        node.replace(placed(made, extent(node)))
+        replace_relation(node, made)
 
 
 def _bare(node: exp.Expression, called: exp.Expression) -> exp.Expression:

@@ -89,6 +89,13 @@ def placed(made: Any, place: tuple[int, int] | None) -> Any:
     return made
 
 
+def replace_relation(node: Any, made: Any) -> None:
+    """Replaces a relation of FROM by another one, which gets its position and the joins that follow it."""
+    if node.args.get("joins"):
+        made.set("joins", [join.copy() for join in node.args["joins"]])
+    node.replace(placed(made, extent(node)))
+
+
 def place_of(text: str, node: Any) -> Position | None:
     """Returns the position of a node."""
     found = extent(node) if node is not None else None

@@ -19,7 +19,7 @@ from sqlglot import exp
 from plans.errors import PlanError
 from plans.frontends.sql.text.meanings.json_calls import SETS, TYPES, is_json
 from plans.frontends.sql.text.nodes import call, is_known, literal, nodes, rewritten
-from plans.frontends.sql.text.place import extent, place_of, placed
+from plans.frontends.sql.text.place import place_of, replace_relation
 
 _TYPE = exp.DataType.Type
 _TEXT = (_TYPE.TEXT, _TYPE.VARCHAR, _TYPE.CHAR, _TYPE.NVARCHAR, _TYPE.NCHAR)
@@ -74,9 +74,7 @@ def _add_rows(node: Any, dialect: str) -> None:
     names = [*given, *(exp.to_identifier(name) for name, _ in columns[len(given) :])]
     known = exp.TableAlias(this=exp.to_identifier(alias.name if alias is not None else "made"), columns=names)
     rows = exp.Unnest(expressions=[_rows(array, columns)], alias=known)
-    if node.args.get("joins"):
-        rows.set("joins", [join.copy() for join in node.args["joins"]])
-    node.replace(placed(rows, extent(node)))
+    replace_relation(node, rows)
 
 
 def _rows(array: Any, columns: list[_Column]) -> Any:
@@ -194,9 +192,7 @@ def _add_json_rows(node: Any) -> None:
         alias.set("columns", [exp.to_identifier("value") if named and "KEYS" not in name else alias.this.copy()])
     made = exp.Unnest(expressions=[call(_MAKE_ROWS[name], *called.expressions)], alias=alias)
     made.set("offset", bool(node.args.get("ordinality")))
-    if node.args.get("joins"):
-        made.set("joins", [join.copy() for join in node.args["joins"]])
-    node.replace(placed(made, extent(node)))
+    replace_relation(node, made)
 
 
 # Nested values ------------------------------------------------------------------------------------------------------

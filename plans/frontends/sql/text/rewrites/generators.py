@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.text.nodes import call, literal, nodes
-from plans.frontends.sql.text.place import extent, place_of, placed
+from plans.frontends.sql.text.place import extent, place_of, placed, replace_relation
 
 
 def with_applied(tree: Any) -> Any:
@@ -43,9 +43,7 @@ def with_values(tree: Any, dialect: str) -> Any:
             continue
         made = [exp.Struct(expressions=list(map(_named, names, row))) if width > 1 else row[0].copy() for row in rows]
         array = exp.Unnest(expressions=[exp.Array(expressions=made)], alias=alias)
-        if node.args.get("joins"):
-            array.set("joins", [join.copy() for join in node.args["joins"]])
-        node.replace(placed(array, extent(node)))
+        replace_relation(node, array)
     return tree
 
 
@@ -98,9 +96,7 @@ def with_flattened(tree: Any, dialect: str, text: str) -> Any:
         called = exp.Explode(this=exp.Kwarg(this=exp.Var(this="INPUT"), expression=value))
         made = exp.Lateral(this=called, alias=node.args["alias"].copy() if node.args.get("alias") else None)
         made.set("outer", outer)
-        if node.args.get("joins"):
-            made.set("joins", [join.copy() for join in node.args["joins"]])
-        node.replace(placed(made, extent(node)))
+        replace_relation(node, made)
     return tree
 
 
@@ -114,11 +110,9 @@ def _number(node: Any) -> None:
     last = exp.Literal.number(int(count.name) - 1)
     numbers = call("SEQUENCE", exp.Literal.number(0), last) if int(count.name) else exp.Array(expressions=[])
     made = exp.Unnest(expressions=[numbers], alias=alias)
-    if node.args.get("joins"):
-        made.set("joins", [join.copy() for join in node.args["joins"]])
     for one in nodes(node.parent_select, exp.Seq1, exp.Seq2, exp.Seq4, exp.Seq8):
         one.replace(placed(exp.column(column, table=name), extent(one)))
-    node.replace(placed(made, extent(node)))
+    replace_relation(node, made)
 
 
 def _flattened(given: list[Any]) -> tuple[Any, bool]:
@@ -154,9 +148,7 @@ def with_series(tree: Any, dialect: str) -> Any:
             name = "id" if dialect in _IDS else str(called.this).lower()
             alias.set("columns", [exp.to_identifier(name)])
         array = exp.Unnest(expressions=[called.copy()], alias=alias)
-        if node.args.get("joins"):
-            array.set("joins", [join.copy() for join in node.args["joins"]])
-        node.replace(placed(array, extent(node)))
+        replace_relation(node, array)
     return tree
 
 
