@@ -88,6 +88,11 @@ def array_of(element: str) -> str:
     return Parts(ARRAY, (element,)).named()
 
 
+def map_of(key: str, value: str) -> str:
+    """Returns the type of maps from keys to values of these types."""
+    return Parts(MAP, (key, value)).named()
+
+
 def struct_of(names: Sequence[str], types: Sequence[str]) -> str:
     """Returns the type of structs with these fields."""
     return Parts(STRUCT, tuple(types), tuple(names)).named()

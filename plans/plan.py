@@ -206,15 +206,7 @@ class Plan:
     @staticmethod
     def from_json(data: Mapping[str, Any] | str) -> Plan:
         """Returns the plan of a JSON-able form or JSON text. Raises PlanError if it is not a plan of this version."""
-        data = loaded(data)
-        if not isinstance(data, Mapping) or "version" not in data:
-            raise PlanError("this JSON is not a plan", hint="a plan is what plans.plan(...).to_json() gives")
-        if data["version"] != VERSION:
-            raise PlanError(
-                f"the plan has format version {data['version']}, this release reads version {VERSION}",
-                hint="plan the query again with this release",
-            )
-        return rebuilt(Plan, data, "plan")
+        return rebuilt(Plan, loaded(data), "plan", "version", VERSION)
 
 
 def passed(columns: Iterable[Output | Column]) -> tuple[Output, ...]:
@@ -248,8 +240,16 @@ def loaded(data: Any) -> Any:
         raise PlanError("the plan is not JSON that can be read: it is nested too deeply") from None
 
 
-def rebuilt(class_: type[_T], data: Any, what: str) -> _T:
-    """Returns the plan or program of a JSON-able form. Raises PlanError if it is damaged."""
+def rebuilt(class_: type[_T], data: Any, what: str, key: str, version: int) -> _T:
+    """Returns the plan or program of a JSON-able form, whose version is named `key`. Raises PlanError if it is damaged,
+    or of another version."""
+    if not isinstance(data, Mapping) or key not in data:
+        raise PlanError(f"this JSON is not a {what}", hint=f"a {what} is what plans.{what}(...).to_json() gives")
+    if data[key] != version:
+        raise PlanError(
+            f"the {what} has format version {data[key]}, this release reads version {version}",
+            hint="plan the query again with this release",
+        )
     try:
         return serial.from_json(class_, data)
     except KeyError as error:

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from plans import serial
-from plans.errors import PlanError
 from plans.plan import Output, Plan, Result, loaded, rebuilt, table_of
 from plans.programs.stages import JoinStage, Stage, identity, once_each, outputs_of
 from plans.schema import Table, upserting
@@ -127,14 +126,7 @@ class Program:
         given = loaded(data)
         if isinstance(given, Mapping) and "version" in given and "program" not in given:
             return program_of(Plan.from_json(given))
-        if not isinstance(given, Mapping) or "program" not in given:
-            raise PlanError("this JSON is not a program", hint="a program is what plans.program(...).to_json() gives")
-        if given["program"] != VERSION:
-            raise PlanError(
-                f"the program has format version {given['program']}, this release reads version {VERSION}",
-                hint="plan the query again with this release",
-            )
-        return rebuilt(Program, given, "program")
+        return rebuilt(Program, given, "program", "program", VERSION)
 
 
 def program_of(plan: Plan) -> Program:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from plans.errors import PlanError
-from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, is_nested, parts, struct_of
+from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, is_nested, map_of, parts, struct_of
 
 _ARROW = {
     "bool": pa.bool_(),
@@ -172,8 +172,7 @@ def type_of_python(given: Any) -> str:
     if get_origin(given) is list:
         return array_of(type_of_python(get_args(given)[0]))
     if get_origin(given) is dict:
-        key, value = get_args(given)
-        return Parts(MAP, (type_of_python(key), type_of_python(value))).named()
+        return map_of(*map(type_of_python, get_args(given)))
     options = [part for part in get_args(given) if part is not type(None)]
     if len(options) == 1 and len(get_args(given)) == 2:
         return type_of_python(options[0])
@@ -282,7 +281,7 @@ def type_of_arrow(type_: pa.DataType) -> str:
         fields = [type_.field(i) for i in range(type_.num_fields)]
         return normal_type(struct_of([field.name for field in fields], [type_of_arrow(field.type) for field in fields]))
     if kinds.is_map(type_):
-        return normal_type(Parts(MAP, (type_of_arrow(type_.key_type), type_of_arrow(type_.item_type))).named())
+        return normal_type(map_of(type_of_arrow(type_.key_type), type_of_arrow(type_.item_type)))
     if any(is_list(type_) for is_list in _LISTS):
         return array_of(type_of_arrow(type_.value_type))
     if kinds.is_null(type_):

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from plans.errors import PlanError
 from plans.expressions.columns import intervals
-from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, is_nested, parts, struct_of
+from plans.nested import ARRAY, STRUCT, array_of, is_nested, map_of, parts, struct_of
 from plans.schema import Column, Table
 from plans.types import decimal_parts, normal_type
 from spark_jobs.ingest.names import plainly_named
@@ -63,7 +63,7 @@ def type_of_spark(type_: T.DataType) -> str:
     if isinstance(type_, T.ArrayType):
         return array_of(type_of_spark(type_.elementType))
     if isinstance(type_, T.MapType):
-        return normal_type(Parts(MAP, (type_of_spark(type_.keyType), type_of_spark(type_.valueType))).named())
+        return normal_type(map_of(type_of_spark(type_.keyType), type_of_spark(type_.valueType)))
     if type(type_) in _NARROW:
         return _NARROW[type(type_)]
     for name, candidate in _SPARK.items():

@@ -23,7 +23,7 @@ from plans.expressions.names import NAMES, applied, find_function
 from plans.frontends.catalyst.sessions import CONVERTED, gap_of
 from plans.frontends.catalyst.tree import Node
 from plans.frontends.fields import field_of
-from plans.nested import MAP, Parts, array_of, is_nested, parts, struct_of
+from plans.nested import array_of, is_nested, map_of, parts, struct_of
 from plans.types import INTERVALS, normal_type
 
 _CALLS = {
@@ -98,7 +98,7 @@ def type_of(given: Any) -> str:
 
 _NESTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "array": lambda given: array_of(type_of(given["elementType"])),
-    "map": lambda given: Parts(MAP, (type_of(given["keyType"]), type_of(given["valueType"]))).named(),
+    "map": lambda given: map_of(type_of(given["keyType"]), type_of(given["valueType"])),
     "struct": lambda given: struct_of(
         [field["name"] for field in given["fields"]], [type_of(field["type"]) for field in given["fields"]]
     ),

@@ -17,7 +17,7 @@ from plans.errors import PlanError
 from plans.expressions.columns.arrays import float_words, on_arrays, validity, words
 from plans.expressions.columns.packed import comparable, elements_of, listed, mapped
 from plans.expressions.functions.function import arrays, function
-from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, element_of, is_nested, parts, struct_of
+from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, element_of, is_nested, map_of, parts, struct_of
 from plans.types import type_of_arrow
 
 _HINT = {ARRAY: "array<...>", MAP: "map<...>", STRUCT: "struct<...>"}
@@ -75,9 +75,14 @@ def _struct(type_: pa.DataType, *values: pa.Array) -> pa.Array:
 def _map(types: Sequence[str], values: Sequence[Any]) -> str:
     if len(types) % 2 or len(set(types[::2])) > 1 or len(set(types[1::2])) > 1 or "null" in types:
         raise PlanError("MAP takes keys of one type and values of one type, in turn", hint="write MAP('a', 1, 'b', 2)")
-    if is_nested(types[0]):
+    return keyed(*types[:2])
+
+
+def keyed(key: str, value: str) -> str:
+    """Returns the type of maps from keys to values of these types. Raises PlanError if no map has such keys."""
+    if is_nested(key):
         raise PlanError("a key of a map cannot be a nested value", hint="make the key a text or a number")
-    return Parts(MAP, (types[0], types[1])).named()
+    return map_of(key, value)
 
 
 def _mapped(type_: pa.DataType, *values: pa.Array) -> pa.Array:

@@ -18,8 +18,8 @@ from plans.expressions.columns.arrays import validity, words
 from plans.expressions.columns.packed import elements_of, listed, mapped
 from plans.expressions.functions.distinct import each
 from plans.expressions.functions.function import arrays, function
-from plans.expressions.functions.nested.collections import codes, of_kind, rows_of, same_array, where, whole
-from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, is_nested, parts, struct_of
+from plans.expressions.functions.nested.collections import codes, keyed, of_kind, rows_of, same_array, where, whole
+from plans.nested import ARRAY, MAP, STRUCT, array_of, parts, struct_of
 from plans.types import INTERVALS, MOMENTS
 
 LONGEST = 100_000
@@ -164,7 +164,7 @@ def _commonest(type_: pa.DataType, value: pa.Array) -> pa.Array:
 
 
 def _counts_type(types: Sequence[str], values: Sequence[Any]) -> str:
-    return _keyed("LIST_HISTOGRAM", of_kind(ARRAY, types[0], "LIST_HISTOGRAM").types[0], "int64")
+    return keyed(of_kind(ARRAY, types[0], "LIST_HISTOGRAM").types[0], "int64")
 
 
 def _counts(type_: pa.DataType, value: pa.Array) -> pa.Array:
@@ -240,14 +240,8 @@ def _spots(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # -- maps --------------------------------------------------------------------------------------------------------------
 
 
-def _keyed(name: str, key: str, value: str) -> str:
-    if is_nested(key):
-        raise PlanError("a key of a map cannot be a nested value", hint="make the key a text or a number")
-    return Parts(MAP, (key, value)).named()
-
-
 def _of_arrays(types: Sequence[str], values: Sequence[Any]) -> str:
-    return _keyed("MAP_FROM_ARRAYS", *(of_kind(ARRAY, one, "MAP_FROM_ARRAYS").types[0] for one in types))
+    return keyed(*(of_kind(ARRAY, one, "MAP_FROM_ARRAYS").types[0] for one in types))
 
 
 def _map_of_arrays(type_: pa.DataType, keys: pa.Array, items: pa.Array) -> pa.Array:
@@ -262,7 +256,7 @@ def _of_entries(types: Sequence[str], values: Sequence[Any]) -> str:
     made = of_kind(STRUCT, entry, "MAP_FROM_ENTRIES of an array")
     if len(made.types) != 2:
         raise PlanError(f"MAP_FROM_ENTRIES needs structs of a key and a value, not {entry}")
-    return _keyed("MAP_FROM_ENTRIES", *made.types)
+    return keyed(*made.types)
 
 
 def _map_of_entries(type_: pa.DataType, value: pa.Array) -> pa.Array:

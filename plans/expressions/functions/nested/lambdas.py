@@ -18,8 +18,8 @@ from plans.expressions.columns import intervals
 from plans.expressions.columns.arrays import on_arrays, validity
 from plans.expressions.columns.packed import BY_KEY, elements_of, listed, mapped, places_of
 from plans.expressions.functions.function import KINDS, HigherOrder, place, same_type
-from plans.expressions.functions.nested.collections import kept, of_kind, rows_of, where
-from plans.nested import ARRAY, MAP, Parts, array_of
+from plans.expressions.functions.nested.collections import kept, keyed, of_kind, rows_of, where
+from plans.nested import ARRAY, MAP, array_of, map_of
 
 
 def _over(body: Any, parameters: Sequence[pa.Array], outer: Sequence[pa.Array], rows: np.ndarray) -> pa.Array:
@@ -213,13 +213,11 @@ def _reduced(types: Sequence[str], values: Sequence[Any]) -> str:
 
 def _new_keys(types: Sequence[str], values: Sequence[Any]) -> str:
     (_, value), made = of_kind(MAP, types[0], "TRANSFORM_KEYS").types, types[1]
-    if made.endswith(">"):
-        raise PlanError("a key of a map cannot be a nested value", hint="make the key a text or a number")
-    return Parts(MAP, (made, value)).named()
+    return keyed(made, value)
 
 
 def _new_values(types: Sequence[str], values: Sequence[Any]) -> str:
-    return Parts(MAP, (of_kind(MAP, types[0], "TRANSFORM_VALUES").types[0], types[1])).named()
+    return map_of(of_kind(MAP, types[0], "TRANSFORM_VALUES").types[0], types[1])
 
 
 def _array(types: Sequence[str], values: Sequence[Any]) -> str:
@@ -234,7 +232,7 @@ def _three(types: Sequence[str]) -> Sequence[str]:
 
 
 def _zipped(types: Sequence[str], values: Sequence[Any]) -> str:
-    return Parts(MAP, (_three(types[:2])[0], types[2])).named()
+    return map_of(_three(types[:2])[0], types[2])
 
 
 TABLE = (

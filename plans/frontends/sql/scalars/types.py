@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from plans.errors import PlanError
-from plans.nested import MAP, Parts, array_of, struct_of
+from plans.nested import array_of, map_of, struct_of
 from plans.types import normal_type, whole_span
 
 _TYPES = {
@@ -40,7 +40,7 @@ def type_of(node: Any) -> str:
     if node.this.value == "ARRAY" and len(inner) == 1:
         return array_of(type_of(inner[0]))
     if node.this.value == "MAP" and len(inner) == 2:
-        return normal_type(Parts(MAP, (type_of(inner[0]), type_of(inner[1]))).named())
+        return normal_type(map_of(*map(type_of, inner)))
     if node.this.value == "STRUCT" and all(one.key == "columndef" for one in inner):
         return normal_type(struct_of([one.name for one in inner], [type_of(one.args["kind"]) for one in inner]))
     name = node.this.value.lower() if hasattr(node.this, "value") else str(node.this).lower()
