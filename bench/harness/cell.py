@@ -22,9 +22,11 @@ from bench.harness.measure import bytes_per_tuple, measure
 from bench.harness.oracle import checked_options, expectation
 from bench.spent import spent, taken
 from bench.subjects.catalogue import ENGINES
+from bench.subjects.resident import map_pages, pages_of_files
 
 GRACE_S = 90.0  # for imports, and the check
 Spec = dict[str, Any]
+Pages = list[tuple[int, int]]
 Apart = Callable[[Callable[[Say], None], float | None], Iterator[tuple[str, Any]]]
 """``bench.harness.forked.forked``, or ``direct``."""
 
@@ -37,11 +39,11 @@ def together(specs: Sequence[Spec], apart: Apart, say: Say) -> None:
         with suppress(Exception):  # every cell meets it again, and reports it
             _ = load(one["workload"], one["data"], one["options"]).program
     found = _expected(one, apart) if checked else {}
-    shared = taken()
+    shared, pages = taken(), pages_of_files()
     for spec in specs:
         started = time.monotonic()
         more = found if spec["checked"] else {}
-        result = more if "status" in more else _alone(spec | more, apart, say)
+        result = more if "status" in more else _alone(spec | more, apart, pages, say)
         inside = dict(result.get("spent_s", {}))
         inside["process"] = time.monotonic() - started - sum(inside.values())
         inside = {kind: round(inside.get(kind, 0.0) + shared.get(kind, 0.0), 3) for kind in inside | shared}
@@ -63,10 +65,10 @@ def _expected(one: Spec, apart: Apart) -> Spec:
     return {"check": value}
 
 
-def _alone(spec: Spec, apart: Apart, say: Say) -> Spec:
+def _alone(spec: Spec, apart: Apart, pages: Pages, say: Say) -> Spec:
     """Returns the result of a cell that is measured ``apart``; says its ``progress``."""
     reached, result = "before its first update", None
-    for kind, value in apart(partial(_measured, spec), spec["bound_s"] * (spec["repeats"] + 1) + GRACE_S):
+    for kind, value in apart(partial(_measured, spec, pages), spec["bound_s"] * (spec["repeats"] + 1) + GRACE_S):
         if kind == "progress":
             say(kind, value)
             reached = f"after {value[0]:,} of {value[1]:,} updates"
@@ -78,7 +80,8 @@ def _alone(spec: Spec, apart: Apart, say: Say) -> Spec:
     return result
 
 
-def _measured(spec: Spec, say: Say) -> None:
+def _measured(spec: Spec, pages: Pages, say: Say) -> None:
+    map_pages(pages)
     paths = str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # of the processes that engines start
     last = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import multiprocessing
 import os
 import signal
@@ -65,6 +66,7 @@ def _child(work: Callable[[Say], None], pipe: Connection, errors: int) -> None:
     sys.stdout = sys.stderr = os.fdopen(errors, "w", 1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     atexit._clear()  # what the other process registered is its own
+    gc.freeze()  # a search for garbage would copy what both processes have
     try:
         work(lambda kind, value: pipe.send((kind, value)))
     except Exception:
