@@ -16,7 +16,7 @@ from tests.marks import slow
 
 @pytest.mark.parametrize(("query", "how"), [slow("join", "before"), ("groups", "half"), slow("join", "after")])
 def test_a_process_may_die_at_any_call_of_the_system(query: str, how: str) -> None:
-    command = [sys.executable, "-m", "tests.durable.crashes", query, how, "3"]
+    command = [sys.executable, "-m", "tests.durable.crashes", query, how, "5"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=ROOT, env=ENVIRONMENT)
     assert "processes died, and nothing was lost" in done.stdout, done.stderr[-2000:]
     assert int(done.stdout.split()[0]) > 15
