@@ -44,7 +44,15 @@ class Subquery:
         if self.frame is None:
             return self.relation is not None and bool(self.relation.ties)
         read = {_alias(name) for expr in self.outputs for name in expr.columns}
-        return bool(self.crossing) or not read <= self.frame.aliases
+        return bool(self.crossing) or self.nested or not read <= self.frame.aliases
+
+    @property
+    def nested(self) -> bool:
+        """Returns whether a subquery inside of a frame reads the outer query."""
+        if self.frame is None:
+            return False
+        read = {_alias(name) for source in self.frame.sources for expr in source.on for name in expr.columns}
+        return not read <= self.frame.aliases
 
 
 def subquery(body: exp.Expression, scope: Scope, exists: bool = False) -> Subquery:
@@ -160,11 +168,8 @@ def derived_source(join: str, sub: Subquery, extra: tuple[Expr, ...], scope: Sco
     """
     frame = sub.frame
     assert frame is not None
-    for inner in frame.sources:
-        if {_alias(name) for expr in inner.on for name in expr.columns} - frame.aliases:
-            raise scope.text.error(
-                "a subquery inside this subquery reads the outermost query", sub.node, "use joins instead"
-            )
+    if sub.nested:
+        return _dependent_source(join, sub, frame, extra, scope)
     local, crossing = split_conditions((*frame.conditions, *extra), frame.aliases)
     names: dict[Expr, str] = {}
     for one in crossing:
@@ -176,6 +181,15 @@ def derived_source(join: str, sub: Subquery, extra: tuple[Expr, ...], scope: Sco
     source = scope.frame.derived(query, frame.sources[0].alias)
     columns = {expr: source.qualified(name) for expr, name in names.items()}
     return replace(source, join=join, on=tuple(replaced(one, columns) for one in crossing))
+
+
+def _dependent_source(join: str, sub: Subquery, frame: Frame, extra: tuple[Expr, ...], scope: Scope) -> Source:
+    """Returns the rows of a frame in which a subquery reads the outer query. They are joined with the outer rows."""
+    outputs = tuple((f"k{index}", expr) for index, expr in enumerate(sub.outputs)) or (("k0", TRUE),)
+    found = decorrelated(frame.query(scope.text.text, outputs, True), sub.node, scope)
+    source = scope.frame.derived(found.relation, frame.sources[0].alias)
+    columns = {expr: source.qualified(name) for name, expr in outputs}
+    return replace(source, join=join, on=(*found.on(source), *(replaced(one, columns) for one in extra)))
 
 
 def equalities(

@@ -131,8 +131,8 @@ def _one_value(node: exp.Expression, scope: Scope) -> Expr:
     """
     sub, text = subqueries.subquery(unwrapped(node), scope), scope.text
     found = sub.relation
-    if sub.frame is not None and sub.frame.distinct:
-        found = subqueries.decorrelated(sub.frame.query(text.text, sub.frame.outputs, True), node, scope)
+    if sub.frame is not None and (sub.frame.distinct or sub.nested):
+        found = subqueries.decorrelated(sub.frame.query(text.text, sub.frame.outputs, sub.frame.distinct), node, scope)
     if len(sub.outputs if found is None else found.names) != 1:
         raise text.error("a subquery that is a value must have one column", node)
     if found is None:

@@ -436,6 +436,12 @@ def lines(block: str) -> list[str]:
 
 
 DEPENDENT = """
+SELECT a FROM r WHERE NOT EXISTS (SELECT * FROM t WHERE NOT EXISTS (SELECT * FROM s WHERE s.b = r.b AND t.k = s.b))
+SELECT a FROM r WHERE a > 1 OR EXISTS (SELECT * FROM t WHERE k = a AND NOT EXISTS (SELECT * FROM s WHERE s.b < r.b))
+SELECT a, b IN (SELECT v FROM t WHERE NOT EXISTS (SELECT * FROM s WHERE s.b = r.a AND s.b < t.k)) AS x FROM r
+SELECT a FROM r WHERE b NOT IN (SELECT v FROM t WHERE k <> a AND NOT EXISTS (SELECT * FROM s WHERE s.b = r.a))
+SELECT a, (SELECT MAX(v) FROM t WHERE NOT EXISTS (SELECT * FROM s WHERE s.b = r.a AND s.b = t.v)) AS x FROM r
+SELECT a, (SELECT v FROM t WHERE k = a AND NOT EXISTS (SELECT * FROM s WHERE s.b = r.b AND s.b < t.v)) AS x FROM r
 SELECT a, (SELECT MAX(s.b) FROM s WHERE s.b < r.b) AS m FROM r
 SELECT a, (SELECT COUNT(*) FROM s WHERE s.b <> r.a AND s.b >= r.b) AS n FROM r
 SELECT a, (SELECT SUM(s.b + r.a) FROM s WHERE s.b = r.b) AS n FROM r
