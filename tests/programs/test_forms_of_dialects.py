@@ -215,6 +215,17 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
     ("mysql", "SELECT id, SUM(p) OVER (PARTITION BY s) AS n FROM (SELECT id, s, a > b AS p FROM r) AS q",
      "SELECT id, SUM((a > b)::INT) OVER (PARTITION BY s) FROM r"),
     ("duckdb", "SELECT id, (SELECT SUM(x > 1) FROM UNNEST(nums) AS q(x)) AS n FROM r", ""),
+    ("oracle",
+     "SELECT r.id, x.v, y.v AS w FROM r, u x, u y WHERE r.a = x.a(+) AND x.v(+) > 0 AND y.a(+) = x.v AND r.id < 3",
+     "SELECT r.id, x.v, y.v FROM r LEFT JOIN u AS x ON r.a = x.a AND x.v > 0 LEFT JOIN u AS y ON y.a = x.v WHERE r.id "
+     "< 3"),
+    ("redshift", "SELECT u.v, COUNT(r.id) AS n FROM r, u WHERE r.a(+) = u.a GROUP BY u.v",
+     "SELECT u.v, COUNT(r.id) FROM u LEFT JOIN r ON r.a = u.a GROUP BY u.v"),
+    ("oracle", "SELECT s, MAX(b) KEEP (DENSE_RANK FIRST ORDER BY a DESC NULLS LAST) AS f, MIN(b) KEEP (DENSE_RANK LAST "
+     "ORDER BY id, a NULLS FIRST) AS l FROM r GROUP BY s",
+     "SELECT s, MAX(b) FILTER (n = 1), MIN(b) FILTER (m = 1) FROM (SELECT s, b, DENSE_RANK() OVER (PARTITION BY s "
+     "ORDER BY a DESC NULLS LAST) AS n, DENSE_RANK() OVER (PARTITION BY s ORDER BY id DESC, a DESC NULLS LAST) AS m "
+     "FROM r) GROUP BY s"),
     ("tsql", "SELECT id, CAST(a AS FLOAT) / 2 AS x FROM r", "SELECT id, a / 2 FROM r"),
     ("postgres", "SELECT id, date_trunc('month', r.at) + INTERVAL '1 month - 1 day' AS e, r.at - INTERVAL '- 2 hours' "
      "AS h FROM r", "SELECT id, last_day(r.at)::TIMESTAMP, r.at + INTERVAL 2 HOUR FROM r"),
@@ -308,6 +319,31 @@ def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_t
             "'about 2 hours' is not an INTERVAL",
         ),
         ("postgres", "SELECT id FROM r WHERE (a, b) < (1, 2, 3)", "a row of values (...) is not supported"),
+        (
+            "oracle",
+            "SELECT r.id FROM r, u WHERE r.a = u.a(+) OR r.b = 1",
+            "(+) marks the columns of one table of FROM in a condition without OR",
+        ),
+        (
+            "oracle",
+            "SELECT r.id FROM r JOIN u ON r.a = u.a WHERE r.b = u.v(+)",
+            "(+) is for conditions in WHERE of tables with commas between them",
+        ),
+        (
+            "oracle",
+            "SELECT r.id FROM r, u WHERE r.a(+) = u.a AND r.b = u.v(+)",
+            "(+) marks tables that are joined with each other",
+        ),
+        (
+            "oracle",
+            "SELECT * FROM r, u WHERE r.a(+) = u.a",
+            "* of a table that (+) joins with a later one is not supported",
+        ),
+        (
+            "oracle",
+            "SELECT SUM(a) KEEP (DENSE_RANK FIRST ORDER BY b) AS x FROM r",
+            "KEEP (DENSE_RANK ...) takes MAX or MIN of one value",
+        ),
         ("postgres", "SELECT FROM r", "SQL: there is no column after this word"),
         ("postgres", "CREATE VIEW v AS SELECT a FROM r", "CREATE is not a query that can be maintained"),
         (

@@ -41,6 +41,7 @@ from plans.frontends.sql.text.rewrites.generators import (
     with_series,
     with_values,
 )
+from plans.frontends.sql.text.rewrites.marks import with_marked_joins
 from plans.frontends.sql.text.rewrites.pivot_statements import with_pivots
 from plans.frontends.sql.text.rewrites.quantifiers import without_quantifiers
 from plans.frontends.sql.text.rewrites.rows import with_rows
@@ -95,7 +96,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         _check_order(tokens, text)
         found = [s for s in known.parser().parse(plain(tokens), text) if s is not None]
         found = [with_indexes(statement, dialect, first_index(dialect)) for statement in found]
-        found = [with_rows(statement, dialect, text) for statement in found]
+        found = [with_rows(with_marked_joins(statement, text), dialect, text) for statement in found]
         found = [without_quantifiers(with_differences(statement, dialect), dialect, text) for statement in found]
         for limit in [limit for statement in found for limit in nodes(statement, exp.Limit)]:
             if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":

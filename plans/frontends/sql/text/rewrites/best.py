@@ -2,7 +2,8 @@
 
 `MAX_BY(x, y, 3)` is `ARRAY_AGG(x ORDER BY y DESC LIMIT 3)` of the rows in which `y` is not NULL, and NULL where there
 are none. In DuckDB `x` is not NULL, either: `MAX_BY(x, y)` is `MAX_BY(x, y) FILTER (WHERE x IS NOT NULL)`, as in
-ClickHouse. `FIRST(x ORDER BY y)` is `ARRAY_AGG(x ORDER BY y LIMIT 1)[0]`.
+ClickHouse. `MAX(x) KEEP (DENSE_RANK FIRST ORDER BY y)` of Oracle is `FIRST(x ORDER BY y, x DESC)`, and
+`FIRST(x ORDER BY y)` is `ARRAY_AGG(x ORDER BY y LIMIT 1)[0]`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
 
     Raises PlanError if k is not a constant.
     """
+    for node in nodes(tree, exp.Window):
+        if str(node.args.get("over")).upper() == "KEEP":
+            _keep_first(node, text)
     for node in reversed(nodes(tree, exp.First, exp.Last, exp.AnyValue)):
         if isinstance(node.this, exp.Order):
             _pick_first(node, text)
@@ -68,6 +72,29 @@ def _with_window(call_or_filter: Any, array: Any) -> tuple[Any, Any]:
     return window, made
 
 
+def _keep_first(node: Any, text: str) -> None:
+    """Replaces Oracle's `MAX(x) KEEP (DENSE_RANK FIRST ORDER BY y)` by `FIRST(x ORDER BY y, x DESC)`.
+
+    Raises PlanError for other aggregates than MAX and MIN.
+    """
+    called, order = node.this, node.args.get("order")
+    if not isinstance(called, (exp.Max, exp.Min)) or order is None or called.expressions:
+        message, hint = "KEEP (DENSE_RANK ...) takes MAX or MIN of one value", "filter by RANK() in a subquery in FROM"
+        raise PlanError(message, hint=hint, position=place_of(text, node), text=text)
+    falling = isinstance(called, exp.Max)
+    best = exp.Ordered(this=called.this.copy(), desc=falling, nulls_first=False)
+    items = [one.copy() for one in order.expressions]
+    for item in items if not node.args.get("first") else ():
+        _turn(item)
+    node.replace(placed(exp.First(this=exp.Order(this=called.this.copy(), expressions=[*items, best])), extent(node)))
+
+
+def _turn(item: Any) -> None:
+    """Reverses an item of ORDER BY."""
+    item.set("desc", not item.args.get("desc"))
+    item.set("nulls_first", not item.args.get("nulls_first"))
+
+
 def _pick_first(node: Any, text: str) -> None:
     """Replaces FIRST, LAST or ANY_VALUE with an order by the first element of an array in that order.
 
@@ -86,9 +113,7 @@ def _pick_first(node: Any, text: str) -> None:
     call_or_filter = whole.parent if isinstance(whole.parent, exp.Filter) else whole
     order = node.this.copy()
     for item in order.expressions if isinstance(node, exp.Last) else ():
-        first = bool(item.args.get("nulls_first"))
-        item.set("desc", not item.args.get("desc"))
-        item.set("nulls_first", not first)
+        _turn(item)
     known = isinstance(node, exp.AnyValue) or isinstance(whole, exp.IgnoreNulls)
     conditions: list[Any] = [is_known(order.this)] if known else []
     conditions += [exp.paren(call_or_filter.expression.this.copy())] if call_or_filter is not whole else []
