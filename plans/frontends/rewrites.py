@@ -252,7 +252,10 @@ def _percentile(aggregate: AggregateCall, add: Add) -> Expr:
     if value.type in INTERVALS:
         return of_units(cast(add(replace(aggregate, values=(units(value),))), "int64"), value.type)
     if not numeric(value.type) or value.type == "null":
-        raise PlanError(f"MEDIAN and percentiles need numbers or lengths of time, not {value.type}")
+        raise PlanError(
+            f"MEDIAN and percentiles need numbers or lengths of time, not {value.type}",
+            hint="write PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x): one of the values",
+        )
     return add(aggregate)
 
 
