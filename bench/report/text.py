@@ -35,7 +35,7 @@ QUICK = (
 HOW = """\
 ```sh
 make bench-peers                                      # once: Flink, Pathway, TPC-DS, JOB; with cargo dataflow and dbsp
-make bench DATA=soc-Epinions1.txt.zip                 # everything that matters, under an hour on two cores
+make bench DATA=soc-Epinions1.txt.zip                 # everything that matters, about an hour on two cores
 crown bench run --resume                              # what a run of the last day that was stopped has not measured
 make bench DATA=soc-Epinions1.txt.zip SECTION=targets # this engine alone
 make bench-quick                                      # under two minutes, on a small generated graph: a try, no figures
