@@ -9,16 +9,18 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import crown
 from crown.compiling.modes import PLAIN
 from crown.expressions.program import native, needs_no_arrow
 from crown.results.columns import Column, Frame, Projection
 from crown.store.codec import NULL, decode, encode
 from crown.store.dictionary import Dictionary
-from plans import Expr, PlanError
+from plans import Expr, PlanError, parse
 from plans.expressions.build import call, col, lit
 from plans.nested import is_nested
 from plans.plan import Output
@@ -136,6 +138,12 @@ def test_what_depends_on_one_text_has_a_native_form() -> None:
         assert not needs_no_arrow(cases.expression(text))
     for text in ["str LIKE str2", "CAST(str AS DECIMAL(38,2))", "LENGTH(CONCAT(str, str2)) > 1"]:
         assert native((cases.expression(text),)) is None, text
+
+
+def test_a_function_of_a_user_is_called_for_the_rows_of_each_batch() -> None:
+    crown.function("shouted", pc.utf8_upper, arguments=["string"], result="string")
+    expr = parse("SELECT DISTINCT shouted(s) = 'A' AS v FROM r", {"r": {"s": "string"}}).outputs[0][1]
+    assert native((expr,)) is None, "not once per text"
 
 
 def test_a_chain_of_twice_the_length_takes_twice_the_steps() -> None:
