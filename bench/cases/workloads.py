@@ -240,7 +240,7 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
 
     Deterministic. The last two are kept: those of a cell and of its check.
     """
-    return _load(name, data, json.dumps(dict(options or {}), sort_keys=True))
+    return _load(name, data, json.dumps(dict(options or {}), sort_keys=True, default=str))
 
 
 @lru_cache(maxsize=2)

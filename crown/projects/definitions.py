@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crown.errors import ProjectError
 from crown.projects.flows import STREAM, Changes, Flow, flow_of, form, plain, streams_in
-from crown.projects.specification import PYTHON, Specification
+from crown.projects.specification import NAME, PYTHON, Specification
 from plans.errors import PlanError
 from plans.frontends.sql.text.statements import Statement, statements
 
 _SPARK = "crown pipelines run"
-NAME = re.compile(r"[A-Za-z0-9_]+")
-"""The names of views: each is the name of a file or a folder, too."""
-
 _VIEW = form(
     r"CREATE(?: OR (?:REPLACE|REFRESH))?"
     r" (?P<kind>MATERIALIZED VIEW|STREAMING TABLE|(?:GLOBAL )?TEMP(?:ORARY)? VIEW)(?: IF NOT EXISTS)? (?P<name>NAME)"

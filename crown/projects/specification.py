@@ -12,6 +12,8 @@ from typing import Any, Self
 from crown.errors import ProjectError, needs
 from crown.projects.locations import FORMS, Location
 
+NAME = re.compile(r"[A-Za-z0-9_]+")
+"""The names of views: each is the name of a file or a folder, too."""
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 AUTO, INCREMENTAL, STRICT, FULL = POLICIES = ("auto", "incremental", "incremental_strict", "full")
 """Refresh policies. AUTO: Spark recomputes a view in every run if it cannot be maintained. INCREMENTAL: such a view is

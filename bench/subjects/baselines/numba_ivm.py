@@ -62,7 +62,7 @@ class NumbaIvm:
         self._dictionary = table_at(tables)
         limit = ADDRESSABLE if budget is None else budget // 8
         self._arena = reserve(limit)
-        self._halves, self._bytes = self._arena.view(np.int32), self._arena.view(np.uint8)
+        self._halves = self._arena.view(np.int32)
         A.format_arena(self._arena, tables + 1, limit, SEED)
         store.new_tables(self._arena, tables + 1)
         self._values = np.zeros(max(attributes, 1), np.int64)
@@ -142,6 +142,6 @@ class NumbaIvm:
     def _intern(self, texts: Texts, add: bool) -> np.ndarray:
         codes, rows = np.empty(texts.n, np.int64), np.empty(0, np.int64) if texts.rows is None else texts.rows
         if len(codes):
-            memory = (self._arena, self._bytes, self._dictionary)
-            strings.encode(*memory, texts.data, texts.ends, rows, codes, 0, int(add))
+            data = texts.data.ctypes.data
+            strings.encode(self._arena, self._dictionary, data, texts.ends, rows, codes, 0, int(add))
         return codes

@@ -24,9 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
 from crown.errors import ProjectError
-from crown.projects.definitions import NAME
 from crown.projects.flows import Changes, demand_type, flow_of, plain
-from crown.projects.specification import INTO, POLICIES, PYTHON, REFRESH, Specification, Stamps, stamp
+from crown.projects.specification import INTO, NAME, POLICIES, PYTHON, REFRESH, Specification, Stamps, stamp
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.sessions import Session, following
 
