@@ -122,11 +122,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave tests marked ``slow`` out unless the command line chooses by marker.
 
     Files that start Spark or other processes come first: they are the longest, and the last file of a parallel run has
-    a core for itself alone.
+    a core for itself alone. A campaign includes the files whose streams are longer in it.
     """
     home = len(Path(__file__).parent.parts)
     long = {path: not _LONG.isdisjoint(path.parts[home:]) for path in {item.path for item in items}}
     items.sort(key=lambda item: not long[item.path])
+    for item in items if campaign.is_running() else ():
+        if hasattr(getattr(item, "module", None), "turns"):
+            item.add_marker("slow")
     if config.option.markexpr:
         return
     slow, kept = [], []
