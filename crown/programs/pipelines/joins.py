@@ -163,27 +163,24 @@ class JoinOperator:
     def begin(self, state: memoryview) -> bool:
         """Begins a batch. Changes nothing in the core. Returns True if the core has another buffer than before."""
         self._propagation.make_ready()
-        buffer = self._propagation.buffers.out
-        if buffer is self._buffer:
-            return False
-        start = self.state_at  # the state keeps the arrays from batch to batch
-        state[start + kernels.JS_BUFFER_ROWS] = buffer.shape[1]
-        for word, array in (*self._arrays.items(), (kernels.JS_BUFFER, buffer)):
-            state[start + word], state[start + word + 1] = address_of(array)
-        self._buffer = buffer  # last: an interrupt may raise before any line
-        return True
+        return self._propagation.buffers.out is not self._buffer
 
     def prepare(self, rows: list[int], state: memoryview) -> int:
         """Prepares batches whose roots have these numbers of ``rows``, and writes the state.
 
         Sets the maximum number of rows of its own root. Returns how many rows may be netted.
         """
-        buffer_rows = state[self.state_at + kernels.JS_BUFFER_ROWS]
+        start, buffer = self.state_at, self._propagation.buffers.out
+        buffer_rows = buffer.shape[1]
+        if buffer is not self._buffer:  # the state keeps the arrays from batch to batch
+            state[start + kernels.JS_BUFFER_ROWS] = buffer_rows
+            for word, array in (*self._arrays.items(), (kernels.JS_BUFFER, buffer)):
+                state[start + word], state[start + word + 1] = address_of(array)
+            self._buffer = buffer  # last: an interrupt may raise before any line
         if self.delivers:
             return buffer_rows if self.nets else 0
         changes = sum([rows[root] for root in self._roots])
-        rows[self.rows.root] = min(buffer_rows, max(_MIN_ROWS, 4 * changes))
-        state[self.state_at + kernels.JS_MAX_ROWS] = rows[self.rows.root]
+        rows[self.rows.root] = state[start + kernels.JS_MAX_ROWS] = min(buffer_rows, max(_MIN_ROWS, 4 * changes))
         return 0
 
     @cached_property

@@ -188,7 +188,7 @@ class Pipeline:
 
     def _make_room(self, batches: Sequence[Unscanned]) -> None:
         """Prepares the operators for batches with as many rows as this one and the earlier ones."""
-        room, self._room = self._room.copy(), [0] * len(self._room)  # an interrupt may raise before any line
+        room, self._room = self._room, [0] * len(self._room)  # until all is ready: an interrupt may raise at any line
         if not len(self._plan):
             self._write_plan()
         for batch in batches:
