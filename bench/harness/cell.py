@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from bench.cases.datasets import DataError
 from bench.cases.workloads import load
 from bench.harness.forked import Say
 from bench.harness.machine import one_core
@@ -56,8 +57,12 @@ def _expected(one: Spec, apart: Apart) -> Spec:
     if find_spec("duckdb") is None:
         return {"status": "skipped", "reason": "checking needs DuckDB (pip install duckdb)"}
     workload, data, options = one["workload"], one["data"], one["options"]
-    with suppress(Exception):
+    try:
         load(workload, data, checked_options(workload, options))
+    except DataError as error:
+        return {"status": "skipped", "reason": str(error)}
+    except Exception:
+        pass  # DuckDB's process meets it again, and says it
     with spent("expect"):
         ((kind, value), *_) = apart(lambda say: say("expected", expectation(workload, data, options)), GRACE_S)
     if kind != "expected":
