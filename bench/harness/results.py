@@ -51,7 +51,7 @@ class ResultsError(CrownError):
 
 
 def key(cell: Result) -> str:
-    """Returns a text that is the same for the same request of a section."""
+    """Returns the key of a cell. Cells of two runs with equal keys measure the same."""
     return repr([cell.get(name) for name in KEY])
 
 

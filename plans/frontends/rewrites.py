@@ -151,8 +151,8 @@ def _sum_of_truths(aggregate: AggregateCall, add: Add) -> Expr:
 
 
 def _best(descending: bool, nulls_last: bool) -> Callable[[AggregateCall, Add], Expr]:
-    """Returns a function that rewrites MAX_BY or MIN_BY of a struct, whose fields are compared in order. Ties are
-    broken by the least value."""
+    """Returns a function that rewrites MAX_BY or MIN_BY. It compares structs field by field, and breaks ties by the
+    least value."""
 
     def rewrite(aggregate: AggregateCall, add: Add) -> Expr:
         value, by = aggregate.values

@@ -111,7 +111,7 @@ def _list_sort(node: Any, dialect: str) -> Any:
 
 
 def _compared_by_bytes(node: Any, dialect: str) -> Any:
-    """Returns a text with COLLATE itself if its order is that of its bytes."""
+    """Returns the text of a COLLATE if the collation compares bytes."""
     return exp.paren(node.this.copy()) if node.expression.name.upper() in _BYTEWISE else None
 
 

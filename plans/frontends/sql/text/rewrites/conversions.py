@@ -111,7 +111,7 @@ _AROUND = ("distinct", "group", "having", "order", "limit", "offset")
 
 
 def with_empty_texts(tree: Any, dialect: str) -> Any:
-    """Returns a statement whose LISTAGG is the empty text for a group without values, as in Snowflake."""
+    """Returns a statement in which LISTAGG returns the empty text for a group without values, as in Snowflake."""
     for node in reversed(nodes(tree, exp.GroupConcat)) if dialect == "snowflake" else ():
         whole = node
         while isinstance(whole.parent, (exp.WithinGroup, exp.Filter, exp.Window)) and whole.parent.this is whole:

@@ -20,8 +20,8 @@ _STRUCTS = (*SPARK, "duckdb")
 
 
 def with_rows(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement that compares the values of rows one by one. Rows of different lengths stay, and are rejected
-    later."""
+    """Returns a statement in which comparisons of values replace comparisons of rows. Rows of different lengths stay,
+    and are rejected later."""
     return rewritten(tree, _COMPARISONS, lambda node: _compared(node, dialect), text)
 
 
@@ -29,9 +29,9 @@ def _compared(node: Any, dialect: str) -> Any:
     left, right = node.this.unnest(), node.expression.unnest()
     if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple):
         return None
-    pairs = list(zip(left.expressions, right.expressions, strict=False))
-    if not pairs or len(left.expressions) != len(right.expressions):
+    if not left.expressions or len(left.expressions) != len(right.expressions):
         return None
+    pairs = list(zip(left.expressions, right.expressions, strict=True))
     kind: Any = type(node)
     same, differs = (exp.NullSafeEQ, exp.NullSafeNEQ) if dialect in _STRUCTS else (exp.EQ, exp.NEQ)
     kind = {exp.EQ: same, exp.NEQ: differs}.get(kind, kind)
