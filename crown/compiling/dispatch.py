@@ -32,7 +32,7 @@ _UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": Tr
 def dispatcher(function: Callable[..., Any], declared: tuple[str, ...]) -> Any:
     """Returns the dispatcher that Python calls: it compiles for the types of its arguments, which must be declared."""
     made = _njit(**_OPTIONS)(function)
-    made._cache = _DeclaredCache(function, declared)
+    made._cache = _DeclaredCache(function, made, declared)
     return made
 
 
@@ -70,18 +70,29 @@ class _DeclaredCache(KernelCache):
     So code that runs here also runs with a library. Kernels that call this kernel pass pointers.
     """
 
-    def __init__(self, function: Callable[..., Any], declared: tuple[str, ...]) -> None:
+    def __init__(self, function: Callable[..., Any], kernel: Any, declared: tuple[str, ...]) -> None:
         super().__init__(function)
+        self._kernel = kernel
         self._declared = [numba_types(variant) for variant in declared]
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Returns the compiled form for a signature, or None. Raises TypeError."""
+        """Returns the compiled form for a signature, or None. Raises TypeError.
+
+        An array that may be written to is passed as a read-only one where that is declared: Numba would compile the
+        kernel once more.
+        """
         types = tuple(numba.types.unliteral(one) for one in signature)
-        outside = all(isinstance(one, (Array, Boolean, Integer, NoneType)) for one in types)
-        if self._declared and outside and not any(all(map(_fits, types, one)) for one in self._declared):
+        if not self._declared or not all(isinstance(one, (Array, Boolean, Integer, NoneType)) for one in types):
+            return super().load_overload(signature, target)
+        variant = next((one for one in self._declared if all(map(_fits, types, one))), None)
+        if variant is None:
             given = ", ".join(map(str, types))
             raise TypeError(f"{self._function.__name__}() takes other arguments than ({given})")
-        return super().load_overload(signature, target)
+        if variant == types:
+            return super().load_overload(signature, target)
+        self._kernel.compile(variant)
+        compiled = self._kernel.overloads[variant]
+        return compiled._replace(signature=compiled.signature.replace(args=types), metadata={})
 
 
 def _fits(given: Any, declared: Any) -> bool:

@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
 from crown.compiling import warm
 from crown.compiling.signatures import variants
+from crown.kernels import batches
 from ivm_triangle.kernels.warm import ensure_triangle_compiled
 
 compiling = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
@@ -74,3 +76,19 @@ def test_a_signature_is_a_variant_for_each_combination() -> None:
     assert variants("none | int, bool | halves") == ("nl", "nh", "il", "ih")
     with pytest.raises(KeyError):
         variants("words, wrods")
+
+
+@compiling
+def test_an_array_that_may_be_written_to_does_not_compile_a_kernel_again() -> None:
+    from crown.compiling.dispatch import compile_variant, dispatcher
+
+    extent = dispatcher(getattr(batches.extent, "py_func", None) or batches.extent.__wrapped__, ("W",))
+    compile_variant(extent, "W")
+    numbers = np.array([3, 1, 2])
+    assert extent(numbers) == (1, 3)
+    numbers.flags.writeable = False
+    assert extent(numbers) == (1, 3)
+    entries = {compiled.entry_point for compiled in extent.overloads.values()}
+    assert (len(extent.overloads), len(entries)) == (2, 1)
+    with pytest.raises(TypeError, match=r"extent\(\) takes other arguments"):
+        extent(np.array([3.0]))
