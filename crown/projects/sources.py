@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from crown.errors import ProjectError, needs
 from crown.ingest.tables.arrays import whole
 from crown.ingest.tables.columns import WEIGHT
-from crown.ingest.tables.values import converted
+from crown.ingest.tables.values import converted, is_text
 from crown.projects.changes import Changed, Versions, changes_of_versions, compared, nothing, schema_of, with_weights
 from crown.projects.locations import CSV, JSON, PARQUET, VERSIONS, Location
 from crown.projects.specification import Stamp, stamp
@@ -154,18 +154,15 @@ class Folder:
         return pa.table(columns, wanted)
 
     def _cast(self, column: pa.ChunkedArray, field: pa.Field, file: Path) -> pa.ChunkedArray:
-        try:
+        if column.type == field.type or is_text(field.type):  # a number of JSON may become a text
             return column.cast(field.type)
-        except pa.ArrowException:
-            kind = next(one.type for one in self.table.columns if one.name == field.name)
-            bad: dict[int, str] = {}
-            found = converted(whole(column), field.name, kind, field.type, bad)
-            if not bad:
-                return pa.chunked_array([found])
-            row, why = min(bad.items())
-            raise ProjectError(
-                f"source {self._name}: {file}: row {row}: {why}: fix the file, or declare another type"
-            ) from None
+        kind = next(one.type for one in self.table.columns if one.name == field.name)
+        bad: dict[int, str] = {}
+        found = converted(whole(column), field.name, kind, field.type, bad)
+        if not bad:
+            return pa.chunked_array([found])
+        row, why = min(bad.items())
+        raise ProjectError(f"source {self._name}: {file}: row {row + 1}: {why}: fix the file, or declare another type")
 
     def _columns(self) -> Table:
         """Returns the relation with those columns of the first file that have a supported type."""

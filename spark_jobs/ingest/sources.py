@@ -45,6 +45,9 @@ OF_FILES = (
     "maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "maxFileAge", "maxCachedFiles", "fileNameOnly",
     "cleanSource", "sourceArchiveDir", "pathGlobFilter", "modifiedBefore", "modifiedAfter",
 )  # fmt: skip
+AGELESS = {"maxFileAge": "36500d"}
+"""Without this option, a stream ignores a file that is a week older than the newest file that it has read: one that was
+copied with its time, for example."""
 BINARY = T.StructType([
     T.StructField(PATH, T.StringType()), T.StructField("modificationTime", T.TimestampType()),
     T.StructField("length", T.LongType()), T.StructField("content", T.BinaryType()),
@@ -289,7 +292,7 @@ def _load(
         return frame.withColumn(FILE, F.regexp_replace("_metadata.file_path", LOCAL, "/"))
     if given.files is not None:
         passed["maxFilesPerTrigger"] = str(given.files)
-    return spark.readStream.format(kind).schema(schema).options(**passed).load(str(folder))
+    return spark.readStream.format(kind).schema(schema).options(**{**AGELESS, **passed}).load(str(folder))
 
 
 def _guess(name: str, path: Path) -> str:

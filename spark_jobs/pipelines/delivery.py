@@ -23,7 +23,7 @@ from crown.projects.changes import with_weights
 from crown.store.arrow_buffers import words
 from plans.schema import Table
 from plans.types import arrow_type
-from spark_jobs.errors import BrokenChainError, ForeignRowsError, SourceError
+from spark_jobs.errors import BrokenChainError, CheckpointError, ForeignRowsError, SourceError
 from spark_jobs.pipelines.definitions.analysis import Analysis
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.storage.local import LocalFolder
@@ -111,6 +111,21 @@ class Delivery:
                             f"the rows of {name} have no key, which {place.name} needs: name its columns with ?key=a,b"
                         )
 
+    def demand_newest(self, note: Mapping[str, Any], forgotten: Collection[str]) -> None:
+        """Raises CheckpointError if a table has a later version than the state, which would take its next version for
+        one that the table has. ``forgotten``: views whose tables are replaced."""
+        for name, places in note["since"].items():
+            if OWN in places and name not in forgotten:
+                newest = DeltaResult(LocalFolder(self._folder / name)).newest(_stream(note, name, places[OWN]))
+                if newest > note["version"] - places[OWN]:
+                    raise CheckpointError(
+                        f"the table of the view {name} has version {newest + places[OWN]}, and the state of the "
+                        f"pipeline only version {note['version']}, because it was restored from a copy: restore the "
+                        "folders crown and tables from the same copy, or compute everything again with "
+                        "crown pipelines full-refresh"
+                    )
+                return  # the other tables have its version
+
     def deliver(
         self, database: Database, note: Mapping[str, Any], deltas: list[dict[str, pa.Table]], aside: bool = False
     ) -> dict[str, tuple[int, int]]:
@@ -142,7 +157,7 @@ class Delivery:
             *(self._aside(filling, name) for name in filling["since"]),
         }
         for folder in (*self._folder.glob("*"), *self._filling.glob("*")):
-            if folder not in kept:
+            if folder not in kept and folder.is_dir():  # a file there is another program's
                 shutil.rmtree(folder)
 
     def _aside(self, note: Mapping[str, Any], name: str) -> Path:
@@ -171,7 +186,7 @@ class Delivery:
         since = note["since"][name][place]
         batch = note["version"] - since
         rows = _content(database, name, deltas if batch else None)
-        stream, keys = f"{note['id']}/{name}/{since}", _keys(database.schema[name])
+        stream, keys = _stream(note, name, since), _keys(database.schema[name])
         if place == OWN:
             filled, own = self._aside(note, name), self._folder / name
             if batch == 0:  # begun by a run that died
@@ -198,6 +213,11 @@ class Delivery:
                 at(self._session.spark.createDataFrame(rows), note["version"])
         weights = np.concatenate([np.empty(0, np.int64), *map(words, rows[WEIGHT].chunks)])
         return int(weights[weights > 0].sum()), int(-weights[weights < 0].sum())
+
+
+def _stream(note: Mapping[str, Any], name: str, since: int) -> str:
+    """Returns the name under which the places of a view record the versions that they have."""
+    return f"{note['id']}/{name}/{since}"
 
 
 def _called(place: Place | Function) -> str:

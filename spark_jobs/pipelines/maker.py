@@ -277,6 +277,8 @@ class Maker:
             since = {name: places for name, places in note["since"].items() if name not in forgotten}
             self._delivery.deliver(database, {**note, "since": since}, redone)
             self._commit(database)
+        if note:
+            self._delivery.demand_newest(note, forgotten)
 
     def _deliver(
         self,

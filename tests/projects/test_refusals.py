@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import crown
+from crown.projects.locations import Location
+from crown.projects.sources import source
 from tests.projects.shop import SPECIFICATION, SQL, Shop
 
 STATEMENTS = [
@@ -99,7 +101,7 @@ SPECIFICATIONS = [
     (
         "city STRING",
         "city BIGINT",
-        r"row 0: column 'city': 'c\d+' does not fit int64: fix the file",
+        r"row 1: column 'city': 'c\d+' does not fit int64: fix the file",
     ),
     ("parquet:data/sales", "parquet:data/nothing", "data/nothing does not exist; name a folder of files"),
     ("parquet:data/sales", "parquet:data", "has a folder in it"),
@@ -164,3 +166,19 @@ def test_a_project_takes_no_options_of_tables(tmp_path: Path) -> None:
     (tmp_path / "dbt_project.yml").touch()
     with pytest.raises(crown.ProjectError, match=r"is a project of dbt, which needs Spark: write crown pipelines run"):
         crown.database(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_", "text"),
+    [
+        ("csv", "INT", "n\n1\n0x1F\n"),
+        ("json", "INT", '{"n": 1}\n{"n": "0x1F"}\n'),
+        ("json", "BOOLEAN", '{"n": 1}\n{"n": 2}\n'),
+    ],
+)
+def test_a_value_of_a_file_is_not_turned_into_another(tmp_path: Path, kind: str, type_: str, text: str) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / f"1.{kind}").write_text(text)
+    read = source("r", Location(kind, str(tmp_path / "r"), f"n {type_}"), False, False)
+    with pytest.raises(crown.ProjectError, match=r"1\.\w+: row \d: column 'n': .* does not fit .*: fix the file"):
+        read.changes({}, lambda: None)

@@ -1,6 +1,8 @@
 """Files on Spark are read as the embedded engine reads them: the same grid, and the same refusals."""
 
 import gzip
+import os
+import time
 
 import pytest
 
@@ -50,6 +52,20 @@ def test_a_folder_has_one_header_in_any_order(spark, tmp_path):
     (tmp_path / "2.csv").write_text('B,a\n"y",2\n')
     (tmp_path / "3.csv.gz").write_bytes(gzip.compress(b"a,b\n3,z\n"))
     assert sorted(read(spark, tmp_path, table)) == [(1, "x"), (2, "y"), (3, "z")]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_file_counts_however_old_it_is(spark, tmp_path, kind):
+    table = Schema.of({"r": {"a": "int64"}})["r"]
+    (tmp_path / "in").mkdir()
+    stream = changes(spark, Input("r", tmp_path / "in", kind, {}), table, None, True)
+    for a, days in ((1, 0), (2, 400)):
+        file = tmp_path / "in" / f"{a}.{kind}"
+        file.write_text(f"a,_weight\n{a},1\n" if kind == "csv" else f'{{"a": {a}}}\n')
+        os.utime(file, ns=(time.time_ns() - days * 86_400 * 10**9,) * 2)
+        writer = stream.writeStream.format("json").option("checkpointLocation", str(tmp_path / "state"))
+        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    assert spark.read.json(str(tmp_path / "out")).count() == 2
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ class Analysis:
         """
         strange = next((name for name in sources if str(name).lower() not in self.sources), None)
         if strange is not None:
-            raise SourceError(f"there is no source called {strange}; there are: {', '.join(self.sources)}")
+            raise SourceError(f"no view reads a source called {strange}; they read: {', '.join(self.sources)}")
         selected = {name.lower() for name in sources}
         changed = set(selected)
         for view in self.views:
@@ -158,6 +158,11 @@ class Source:
     given: DeclaredSource | None = None
 
     @property
+    def streams(self) -> bool:
+        """Returns True for a streaming table, which gets its rows even if no view reads it."""
+        return self.given is not None and self.given.stream is not None
+
+    @property
     def static(self) -> bool:
         """Returns True if the source is not read again."""
         return self.given is not None and self.given.static
@@ -197,7 +202,9 @@ class _Reader:
         with active(self._apart), unlogged():
             for name in self._definitions:
                 self._view(name)
-        return Analysis(tuple(self._views.values()), dict(self._sources), self._lasting)
+        read = {name for view in self._views.values() for name in view.reads}
+        sources = {name: one for name, one in self._sources.items() if name in read or one.streams}
+        return Analysis(tuple(self._views.values()), sources, self._lasting)
 
     def _view(self, name: str) -> None:
         """Analyzes a view, after the views that it reads."""

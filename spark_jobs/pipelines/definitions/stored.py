@@ -65,7 +65,7 @@ def stored_analysis(
     if given is None or given["texts"] != _texts(definitions) or (session.started and _functions(session.spark)):
         return None
     by_name = {definition.name: definition for definition in definitions}
-    if {name: of.digest for name, of in named.items()} != {n: digest for n, _, digest, _ in given["sources"] if digest}:
+    if any(said != (named[name].digest if name in named else None) for name, _, said, _ in given["sources"]):
         return None
     sources = {}
     for name, path, said, table in given["sources"]:

@@ -10,27 +10,33 @@ the streams up to their current end. Rows are only appended, and each row is com
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from crown.projects.flows import streams_in
-from crown.projects.locations import DELTA, FILES, JDBC, PARQUET, TEXTS, VERSIONS, Location
+from crown.projects.locations import CSV, DELTA, FILES, JDBC, PARQUET, TEXTS, VERSIONS, Location
 from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.feeds.iceberg_versions import IcebergVersions
 from spark_jobs.ingest.names import key_of
+from spark_jobs.ingest.sources import AGELESS
 from spark_jobs.ingest.types import spark_type, supported_table
+from spark_jobs.job.sinks import LOG
+from spark_jobs.log.compacted import files_after
 from spark_jobs.pipelines.definitions.sessions import Session
-from spark_jobs.pipelines.inputs.sources import ParquetFolder, Versions
+from spark_jobs.pipelines.inputs.sources import ParquetFolder, Versions, why
 from spark_jobs.queries.catalyst import clone
 from spark_jobs.storage.address import in_a_line
+from spark_jobs.storage.local import LocalFolder
 
 
 class StreamingTable:
@@ -62,25 +68,30 @@ class StreamingTable:
 
     def read(self) -> DataFrame:
         """Returns all rows, after each stream was read to its current end. Raises the errors of Spark."""
-        read = [_read(folder, stream) for folder, stream in self._flows.items()]
-        if len(read) == 1:
-            return read[0]
-        files = [file for rows in read for file in rows.inputFiles()]
-        return read[0].sparkSession.read.schema(self._columns).parquet(*files) if files else read[0]
+        files = [file for folder, stream in self._flows.items() for file in _read(folder, stream)]
+        spark = next(iter(self._flows.values())).sparkSession
+        return spark.read.schema(self._columns).parquet(*files) if files else spark.createDataFrame([], self._columns)
 
 
-def _read(folder: Path, stream: DataFrame) -> DataFrame:
-    """Returns the rows of one stream, read to its current end."""
+def _read(folder: Path, stream: DataFrame) -> list[str]:
+    """Returns the files with the rows of one stream, after it was read to its current end.
+
+    Spark's log of these files has the paths that they were written to, also after the folder was moved or copied.
+    """
     rows = folder / "rows"
     rows.mkdir(parents=True, exist_ok=True)
     writer = stream.writeStream.format("parquet").option("path", str(rows))
     writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(
         availableNow=True
     ).start().awaitTermination()
-    return stream.sparkSession.read.schema(stream.schema).parquet(str(rows))
+    written = files_after(LocalFolder(rows / LOG), -1) if (rows / LOG).exists() else set()
+    return sorted(str(rows / unquote(urlsplit(uri).path).rpartition("/")[2]) for uri in written)
 
 
 _OF_TEXTS = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}
+_OF_CSV = {"escape": '"', "multiLine": "true", "nullValue": "\x00"}
+"""Values in quotes are read as ``plans.files`` does: with doubled quotes and line ends, and a text even if they are
+empty. With Spark's default ``nullValue``, they would then be NULL."""
 _FETCHED = "10000"
 """The number of rows that a database sends at a time. By default, PostgreSQL's driver keeps a whole table in memory."""
 _MERGED = "spark.sql.parquet.mergeSchema"
@@ -168,7 +179,12 @@ def declared_source(
 def _of_texts(spark: SparkSession, location: Location, columns: T.StructType) -> DataFrame:
     """Returns the rows of text files. Raises an error for columns in another order, and for a value that is not of its
     column's type."""
-    return spark.read.schema(columns).options(**_OF_TEXTS).format(location.kind).load(location.where)
+    return spark.read.schema(columns).options(**_options(location.kind)).format(location.kind).load(location.where)
+
+
+def _options(kind: str) -> dict[str, str]:
+    """Returns the options with which Spark reads files of a kind."""
+    return {**(_OF_TEXTS if kind in TEXTS else {}), **(_OF_CSV if kind == CSV else {})}
 
 
 def with_streams(session: Session, locations: Mapping[str, Location], queries: Iterable[object]) -> SparkSession:
@@ -180,7 +196,7 @@ def with_streams(session: Session, locations: Mapping[str, Location], queries: I
     apart = clone(session.spark)
     for name, at in read.items():
         reader = apart.readStream.schema(declared_source(session, name, at.text).columns()).format(at.kind)
-        reader.options(**(_OF_TEXTS if at.kind in TEXTS else {})).load(at.where).createOrReplaceTempView(name)
+        reader.options(**AGELESS, **_options(at.kind)).load(at.where).createOrReplaceTempView(name)
     return apart
 
 
@@ -212,6 +228,8 @@ def _with_source_errors(name: str, read: Callable[[], DataFrame]) -> Callable[[]
     def reading() -> DataFrame:
         try:
             return read()
+        except StreamingQueryException as error:
+            raise SourceError(_of_stream(name, error)) from None
         except (PySparkException, OSError) as error:
             reason = in_a_line(error)[:300].rstrip(". ")
             raise SourceError(f"source {name} cannot be read ({reason}): fix that, and run again") from None
@@ -221,3 +239,17 @@ def _with_source_errors(name: str, read: Callable[[], DataFrame]) -> Callable[[]
             raise SourceError(f"source {name} cannot be read ({cause}): fix that, and run again") from None
 
     return reading
+
+
+_MOVED = re.compile(r"Wrong basePath (\S+) for the root path: (?:file:/*(?=/))?(\S+)/")
+
+
+def _of_stream(name: str, error: StreamingQueryException) -> str:
+    """Returns the message for a stream that has failed."""
+    moved = _MOVED.search(str(error))
+    if moved is None:
+        return f"source {name} cannot be read{why(error)}: fix that, and run again"
+    return (
+        f"source {name}: its stream has read files of {moved[2]}, and now reads {moved[1]}: name the old folder, or "
+        f"delete the folder streams/{name} of the storage, and the next run reads all files of the new one"
+    )

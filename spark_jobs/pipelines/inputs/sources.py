@@ -37,6 +37,7 @@ _WRITTEN = b"org.apache.spark.sql.parquet.row.metadata"
 _NANOSECONDS = "timestamp[ns"  # which Spark refuses, or reads as microseconds
 _HIDDEN = re.compile(r"\..*|_[^=]*|.*\._COPYING_", re.DOTALL)
 _PLAIN = re.compile(r"[\w/.=+-]*", re.ASCII)
+_FILE = re.compile(r"FAILED_READ_FILE\S* .*? file (?:file://)?(\S+)\. ")
 
 
 class ParquetFolder:
@@ -136,16 +137,17 @@ def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
     try:
         rows = frame.select(*(F.col(f"`{column.name}`") for column in table.columns)).toArrow()
     except (PySparkException, Py4JError) as error:
-        raise SourceError(
-            f"Spark cannot read the rows of {table.name} ({_cause(error)}): fix that, and run again"
-        ) from None
+        raise SourceError(f"Spark cannot read the rows of {table.name}{why(error)}: fix that, and run again") from None
     return rows.cast(schema_of(table))
 
 
-def _cause(error: Exception) -> str:
-    """Returns the first cause of an error of Spark."""
-    message = masked(str(error)).strip()
-    return cause_of(message) or message.partition("\n")[0].strip()[:300].rstrip(". ") or type(error).__name__
+def why(error: Exception) -> str:
+    """Returns the file that Spark could not read, if its error names one, and in parentheses the first cause."""
+    report = masked(f"{error}\n{getattr(error, '_stackTrace', '')}").strip()  # a stream's error has its causes there
+    first = report.partition("\n")[0].rpartition("terminated with exception: ")[2].strip()
+    cause = cause_of(report) or first[:300].rstrip(". ") or type(error).__name__
+    file = _FILE.search(report)
+    return f"{f' in {file[1]}' if file and file[1] not in cause else ''} ({cause})"
 
 
 def _plain(names: list[str], table: Table) -> pa.Table | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 import crown
 from crown.durable.database import DurableDatabase
-from spark_jobs.errors import SourceError
+from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.pipelines.state import PipelineState
 from spark_jobs.tables.results.merge import DeltaResult
 from tests.marks import slow
@@ -164,3 +165,33 @@ def test_a_refresh_and_another_column_are_whole_whateverdies(
         shop.change(source)
         shop.pipeline().run()
         shop.check()
+
+
+def test_a_state_that_is_older_than_its_tables_is_rejected(shop: Shop) -> None:
+    source = random.Random(5)
+    shop.change(source)
+    shop.pipeline().run()
+    storage = shop.folder / "storage"
+    shutil.copytree(storage / "crown", storage / "copy")
+    shop.change(source)
+    shop.pipeline().run()
+    shutil.rmtree(storage / "crown")
+    (storage / "copy").rename(storage / "crown")
+    shop.change(source)
+    for _ in range(2):
+        with pytest.raises(
+            CheckpointError, match=r"has version 2, and the state of the pipeline only version 1, .* copy"
+        ):
+            shop.pipeline().run()
+    shop.pipeline().full_refresh()
+    shop.check()
+
+
+def test_files_beside_the_tables_are_left_alone(shop: Shop) -> None:
+    source = random.Random(6)
+    shop.change(source)
+    shop.pipeline().run()
+    (shop.folder / "storage" / "tables" / "README").touch()
+    shop.change(source)
+    shop.pipeline().run()
+    shop.check()

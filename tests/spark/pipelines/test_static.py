@@ -51,7 +51,7 @@ def test_a_static_source_is_read_again_when_told(spark, tmp_path: Path) -> None:
     rows["r"] = [2]
     pipeline().full_refresh()
     check([2], [1, 2, 3])
-    with pytest.raises(SourceError, match="there is no source called nothing; there are: r, s"):
+    with pytest.raises(SourceError, match="no view reads a source called nothing; they read: r, s"):
         pipeline().refresh(sources=["nothing"])
     with pytest.raises(SourceError, match="every run reads new rows of a stream: leave out static=True"):
         pipeline().source("t", spark.readStream.schema("k long").json(str(tmp_path)), static=True)

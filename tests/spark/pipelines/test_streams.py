@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -121,6 +124,79 @@ def test_streaming_tables_of_a_project_are_sources_of_its_views(rows: Rows, tmp_
     (tmp_path / "v" / "b.sql").write_text("CREATE MATERIALIZED VIEW ONE AS SELECT 1 AS x")
     with pytest.raises(SourceError, match="there are two views called"):
         Pipeline.of(spark, Project.of(tmp_path))
+
+
+class Folder:
+    """A project with a streaming table of a folder of JSON files, which is in the project or elsewhere."""
+
+    def __init__(self, spark, folder: Path, files: Path) -> None:
+        self.spark, self.folder, self.files = spark, folder, files
+        files.mkdir(parents=True)
+        folder.mkdir(exist_ok=True)
+        where = files.relative_to(folder) if files.is_relative_to(folder) else files
+        (folder / "spark-pipeline.yml").write_text(
+            "name: p\nstorage: storage\nlibraries: [{glob: {include: v.sql}}]\nconfiguration:\n"
+            f'  crown.source.r: "json:{where}?columns=k BIGINT"\n'
+        )
+        (folder / "v.sql").write_text(
+            "CREATE STREAMING TABLE t AS SELECT k FROM STREAM(r);"
+            "CREATE MATERIALIZED VIEW n AS SELECT k, COUNT(*) AS n FROM t GROUP BY k;"
+        )
+
+    def add(self, k: int, days: int = 0) -> None:
+        file = self.files / f"{k}.json"
+        file.write_text(json.dumps({"k": k}))
+        os.utime(file, ns=(time.time_ns() - days * 86_400 * 10**9,) * 2)
+
+    def run(self, folder: Path | None = None) -> Counter:
+        where = self.folder if folder is None else folder
+        Pipeline.of(self.spark, Project.of(where)).run()
+        return table(where / "storage" / "tables" / "n")
+
+
+def test_a_file_counts_however_old_it_is(spark, tmp_path: Path) -> None:
+    made = Folder(spark, tmp_path / "p", tmp_path / "in")
+    made.add(1)
+    made.run()
+    made.add(2, days=400)
+    assert made.run() == Counter([(1, 1), (2, 1)])
+
+
+def test_a_project_that_was_copied_or_moved_has_all_rows_of_its_streams(spark, tmp_path: Path) -> None:
+    made = Folder(spark, tmp_path / "p", tmp_path / "in")
+    made.add(1)
+    made.run()
+    shutil.copytree(tmp_path / "p", tmp_path / "copy")
+    made.add(2)
+    assert made.run() == Counter([(1, 1), (2, 1)])
+    assert made.run(tmp_path / "copy") == Counter([(1, 1), (2, 1)])
+    (tmp_path / "p").rename(tmp_path / "moved")
+    made.add(3)
+    assert made.run(tmp_path / "moved") == made.run(tmp_path / "copy") == Counter([(1, 1), (2, 1), (3, 1)])
+
+
+def test_a_stream_whose_files_were_moved_says_how_to_go_on(spark, tmp_path: Path) -> None:
+    made = Folder(spark, tmp_path / "p", tmp_path / "p" / "in")
+    made.add(1)
+    made.run()
+    moved = (tmp_path / "p").rename(tmp_path / "moved")
+    said = (
+        rf"of {tmp_path}/p/in, and now reads {tmp_path}/moved/in: name the old folder, or delete the folder streams/t "
+    )
+    with pytest.raises(SourceError, match=said):
+        made.run(moved)
+    shutil.rmtree(moved / "storage" / "streams" / "t")
+    assert made.run(moved) == Counter([(1, 1)])
+
+
+def test_a_file_that_a_stream_cannot_read_is_named(spark, tmp_path: Path) -> None:
+    made = Folder(spark, tmp_path / "p", tmp_path / "in")
+    made.add(1)
+    (tmp_path / "in" / "2.json").write_text('{"k": "x"}')
+    with pytest.raises(SourceError, match=rf"source t cannot be read in {tmp_path}/in/2.json \(.*'k' and the value x"):
+        made.run()
+    made.add(2)
+    assert made.run() == Counter([(1, 1), (2, 1)])
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_a_run_that_fails_is_told_until_one_succeeds(project: Project) -> None:
         project.pipeline().restore(9)
     for does, said in (
         (lambda made: made.refresh("nothing"), "there is no view called nothing"),
-        (lambda made: made.refresh(sources=["nothing"]), "there is no source called nothing"),
+        (lambda made: made.refresh(sources=["nothing"]), "no view reads a source called nothing"),
         (lambda made: made.full_refresh("nothing"), "there is no view called nothing"),
         (lambda made: made.drop("nothing"), "the state has no view called nothing"),
     ):
