@@ -62,8 +62,8 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
         return _planned(query, rates, tree, True)
     graph, parts, forest, best = found.graph, found.parts, found.forest, found.best
     determined = tuple(name for name in found.free if name not in free)
-    added = tuple(name for name in found.free if name not in query.fixed.union(determined))
     free = (*found.free, *(parted.private if leaves else ()))
+    added = tuple(name for name in free if name not in query.fixed.union(determined))
     notes += parts.notes
     notes += _notes(query, graph, parts, answer, forest, needed, read, completed, determined)
     nodes = _nodes(best, graph, parts)
