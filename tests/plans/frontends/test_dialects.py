@@ -12,7 +12,7 @@ import pytest
 
 import crown
 from crown.options import Planning
-from plans import PlanError, QueryWarning, parse, plan
+from plans import PlanError, QueryWarning, parse, plan, program
 from plans.schema import Schema
 from spark_jobs.commands import submit
 from spark_jobs.operator import planned
@@ -109,3 +109,38 @@ def test_a_job_for_spark_takes_the_dialect(tmp_path: Path) -> None:
     given = {"g": None}
     made = planned('SELECT DISTINCT "a" AS b FROM "g"', given, schema, Planning(dialect="ansi"))  # type: ignore[arg-type]
     assert [str(out.expr) for out in made.output] == ["b"]
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "redshift", "materialize", "risingwave"])
+def test_columns_without_an_alias_have_the_names_that_postgresql_gives(dialect: str) -> None:
+    query = (
+        "SELECT t.name, t.count, id, row_number FROM (SELECT Name::text, COUNT(*), CAST(id AS text), MAX(id) + 1, "
+        "ROW_NUMBER() OVER (ORDER BY id), CASE WHEN id > 1 THEN 1 END, COALESCE(id, 0) FROM g GROUP BY id, Name) t "
+        "ORDER BY count DESC, id LIMIT 3"
+    )
+    view = crown.view(query, SCHEMA, dialect=dialect)
+    view.update({"g": [(1, "a"), (1, "a"), (2, "b")]})
+    assert [tuple(row.values()) for row in view] == [("a", 2, "1", 1), ("b", 1, "2", 2)]
+    inner = query[query.index("(") + 1 : query.rindex(") t")]
+    names = [column.name for column in program(inner, SCHEMA, dialect=dialect).output]
+    assert names == ["Name", "count", "id", "c3", "row_number", "case", "coalesce"]
+    twice = program("SELECT COUNT(*), COUNT(id), MAX(id) FROM g", SCHEMA, dialect=dialect)
+    assert [column.name for column in twice.output] == ["c0", "c1", "max"]
+
+
+@pytest.mark.parametrize("dialect", ["bigquery", "clickhouse", "duckdb", "snowflake"])
+def test_a_comma_may_end_a_select_list_where_the_dialect_allows_it(dialect: str) -> None:
+    query = "WITH a AS (SELECT id, Name, FROM g) SELECT id, COUNT(*) AS n, FROM a GROUP BY id"
+    assert [column.name for column in program(query, SCHEMA, dialect=dialect).output] == ["id", "n"]
+    for wrong in ("SELECT id,, FROM g", "SELECT id FROM g WHERE id IN (1,)", "SELECT , FROM g"):
+        with pytest.raises(PlanError, match="this comma"):
+            program(wrong, SCHEMA, dialect=dialect)
+    with pytest.raises(PlanError, match="nothing after this comma"):
+        program(query, SCHEMA, dialect="postgres")
+
+
+def test_a_qualified_name_of_a_table_that_the_schema_has_without_it_is_told() -> None:
+    with pytest.raises(PlanError, match=r"unknown table main\.g") as caught:
+        program("SELECT id FROM main.g", SCHEMA)
+    assert caught.value.hint == "write g, or give the table of the schema the name main.g"
+    assert program("SELECT g.id FROM main.g", {"main.g": SCHEMA["g"]}).output

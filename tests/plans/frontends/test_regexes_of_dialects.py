@@ -51,6 +51,7 @@ OTHERS = {
     ("postgres", r"regexp_match(s, '(\w)[(-](?:A)(.)')"): ["b", "B"],
     ("postgres", "(regexp_match(s, '([a-z]+)-(.)'))[2]"): "A",
     ("postgres", r"regexp_match(s, 'x(\()')"): None,
+    ("postgres", "regexp_match(s, '(x|a)b-(?:A|(?:z)?)(.)')"): ["a", "B"],
     ("snowflake", "regexp_count(s, 'B', 1, 'i')"): 2,
     ("bigquery", r"REGEXP_REPLACE(s, r'(\w)-', r'\1+')"): "ab+AB",
     ("bigquery", "REGEXP_EXTRACT(s, 'b-(.)')"): "A",
@@ -76,8 +77,11 @@ REFUSED = {
     ("snowflake", "regexp_instr(s, 'a', 1, 2)"): "REGEXP_INSTR supports only the position of the first match",
     ("postgres", "s SIMILAR TO s"): "SIMILAR TO takes a constant pattern",
     ("postgres", "regexp_match(s, s)"): "REGEXP_MATCH takes a constant pattern",
-    ("postgres", "regexp_match(s, '(a)|b')"):
-        "REGEXP_MATCH of a pattern with an optional group or | is not supported",
+    **{
+        ("postgres", f"regexp_match(s, '{pattern}')"):
+            "REGEXP_MATCH of a pattern with an optional group is not supported"
+        for pattern in ("(a)|b", "x(?:a|(b))", "(a)?b", "(?:(a)b)*", "((a)|b)")
+    },
     ("spark", "REGEXP_EXTRACT_ALL(s, 'a*', 0)"):
         "REGEXP_EXTRACT_ALL: the pattern 'a*' may match no character, which Spark counts in another way",
 }  # fmt: skip

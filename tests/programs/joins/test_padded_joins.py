@@ -50,8 +50,8 @@ QUERIES = {
     "projected": "SELECT L.a, R.c FROM L JOIN M ON L.b = M.b LEFT JOIN R ON M.d = R.k",
     "distinct": "SELECT DISTINCT L.a, R.c FROM L LEFT JOIN R ON L.b = R.k",
     "distinct values": "SELECT DISTINCT L.a, L.b, R.c > 1 AS v FROM L LEFT JOIN R ON L.b = R.k",
-    "distinct values of two leaves": "SELECT DISTINCT L.a, L.b, COALESCE(R.c, S.f) AS v FROM L LEFT JOIN R ON L.b = R.k "
-    "LEFT JOIN S ON L.a = S.k",
+    "distinct values of two leaves": "SELECT DISTINCT L.a, L.b, COALESCE(R.c, S.f) AS v "
+    "FROM L LEFT JOIN R ON L.b = R.k LEFT JOIN S ON L.a = S.k",
     "filtered left": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k WHERE L.b > 1 AND L.a < 4",
     "constant key": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k WHERE L.b = 2",
     "constant key alone": "SELECT R.c FROM L LEFT JOIN R ON L.b = R.k WHERE L.b = 2",

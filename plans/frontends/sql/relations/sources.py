@@ -46,6 +46,8 @@ def add_named(node: exp.Table, scope: Scope) -> None:
     if name not in schema:
         close = difflib.get_close_matches(name, list(schema), 1)
         hint = f"did you mean {close[0]}?" if close else tables_hint(schema, name)
+        if len(node.parts) > 1 and node.name in schema:
+            hint = f"write {node.name}, or give the table of the schema the name {name}"
         places = [place for part in node.parts if (place := extent(part)) is not None]
         raise text.error(f"unknown table {name}", node, hint, (places[0][0], places[-1][1]) if places else None)
     table = schema[name]

@@ -42,6 +42,7 @@ from plans.frontends.sql.text.rewrites.generators import (
     with_values,
 )
 from plans.frontends.sql.text.rewrites.marks import with_marked_joins
+from plans.frontends.sql.text.rewrites.names import with_names
 from plans.frontends.sql.text.rewrites.pivot_statements import with_pivots
 from plans.frontends.sql.text.rewrites.quantifiers import without_quantifiers
 from plans.frontends.sql.text.rewrites.rows import with_rows
@@ -93,8 +94,9 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
     known = reader(dialect)
     try:
         tokens = known.tokenize(text)
-        _check_order(tokens, text)
+        _check_order(tokens, text, dialect)
         found = [s for s in known.parser().parse(plain(tokens), text) if s is not None]
+        found = [with_names(statement, dialect, text) for statement in found]
         found = [with_indexes(statement, dialect, first_index(dialect)) for statement in found]
         found = [with_rows(with_marked_joins(statement, text), dialect, text) for statement in found]
         found = [without_quantifiers(with_differences(statement, dialect), dialect, text) for statement in found]
@@ -226,14 +228,19 @@ _OPENS = frozenset({"(", "SELECT", "DISTINCT", "ALL", "FROM", "GROUP BY", "ORDER
 _CLOSES = frozenset({"", ")", ",", ";", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING"})
 
 
-def _check_order(tokens: list[Any], text: str) -> None:
+_TRAILING = ("bigquery", "clickhouse", "duckdb", "snowflake")
+"""The dialects in which a comma may end a SELECT list."""
+
+
+def _check_order(tokens: list[Any], text: str, dialect: str) -> None:
     """Raises PlanError for errors that the parser accepts: commas without an item; ON, USING and AS without an
     operand."""
     words = ["", *(" ".join(text[token.start : token.end + 1].upper().split()) for token in tokens), ""]
+    closes = _CLOSES - {"FROM"} if dialect in _TRAILING else _CLOSES
     for i, token in enumerate(tokens):
         before, word, after = words[i : i + 3]
         follows = after in _CLOSES
-        if word == "," and (follows or before in _OPENS):
+        if word == "," and (after in closes or before in _OPENS):
             problem = f"there is nothing {'after' if follows else 'before'} this comma"
         elif word in ("ON", "USING", "AS") and follows:
             problem = f"{word} is not complete"

@@ -48,7 +48,8 @@ INSTEAD = {
     "overlaps": "compare the ends: a < d AND c < b for (a, b) OVERLAPS (c, d)",
     "tuple": "compare its values one by one",
     "regexp_match": "write REGEXP_EXTRACT(text, pattern, 1), with the number of the group last",
-    "regexp_matches": "write REGEXP_MATCH(text, pattern), an array of the groups of the first match",
+    "regexp_matches": "write REGEXP_MATCH(text, pattern), an array of the groups of the first match, or "
+    "REGEXP_EXTRACT_ALL(text, pattern), an array of all matches",
     "attimezone": "write FROM_UTC_TIMESTAMP(at, zone) for the reading of a clock, and TO_UTC_TIMESTAMP(at, zone) back",
     "row": "write STRUCT(a, b), or {'a': a, 'b': b} in DuckDB",
     "map_agg": "write MAP_FROM_ENTRIES(ARRAY_AGG(STRUCT(k, v))), which is NULL if a key occurs twice",

@@ -210,14 +210,34 @@ def _matched(text: Any, pattern: Any, flags: Any = None, *, dialect: str) -> Any
         raise PlanError("REGEXP_MATCH takes a constant pattern", hint="write the pattern itself")
     node = exp.RegexpLike(this=text.copy(), expression=pattern.copy(), flag=flags and flags.copy())
     matches = _like(node, dialect)
-    signs = [part[0] for part in _SIGNS.finditer(found)]
-    count = signs.count("(")
-    if count and any(sign in signs for sign in ("|", ")?", ")*", "){")):
+    count, optional = _groups(found)
+    if optional:
         hint = "write REGEXP_EXTRACT(text, pattern, 1), which is '' for a group without a match"
-        raise PlanError("REGEXP_MATCH of a pattern with an optional group or | is not supported", hint=hint)
+        raise PlanError("REGEXP_MATCH of a pattern with an optional group is not supported", hint=hint)
     numbers = range(1, count + 1) if count else (0,)
     parts = [call("REGEXP_SUBSTR", text, matches.expression, exp.Literal.number(one)) for one in numbers]
     return exp.If(this=matches, true=exp.Array(expressions=parts), false=exp.Null())
+
+
+def _groups(pattern: str) -> tuple[int, bool]:
+    """Returns the number of groups of a pattern, and whether a match may leave one out: a group in an alternative, or
+    one that may occur zero times.
+
+    `around` has, for each open parenthesis, the number of groups before it and before its content, and whether its
+    content has alternatives.
+    """
+    count, optional = 0, False
+    around: list[tuple[int, int, bool]] = [(0, 0, False)]
+    for sign in (part[0] for part in _SIGNS.finditer(pattern)):
+        if sign[0] == "(":
+            around.append((count, count + (sign == "("), False))
+            count = around[-1][1]
+        elif sign == "|":
+            around[-1] = (*around[-1][:2], True)
+        elif sign[0] == ")" and len(around) > 1:
+            before, content, branches = around.pop()
+            optional = optional or (branches and count > content) or (sign != ")" and count > before)
+    return count, optional or (around[0][2] and count > 0)
 
 
 _SIGNS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?|\)[?*{]|.", re.DOTALL)
