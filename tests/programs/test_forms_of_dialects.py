@@ -104,6 +104,9 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
      "SELECT a, list_slice(list(s ORDER BY id DESC, s NULLS FIRST), 1, 2) FROM r GROUP BY a"),
     ("bigquery", "SELECT a, ARRAY_AGG(b ORDER BY id DESC, b LIMIT 1)[OFFSET(0)] AS l FROM r GROUP BY a",
      "SELECT a, list(b ORDER BY id DESC, b NULLS FIRST)[1] FROM r GROUP BY a"),
+    ("bigquery", "SELECT a, ARRAY_AGG(b IGNORE NULLS ORDER BY id, b) AS l, "
+     "ARRAY_LENGTH(ARRAY_AGG(DISTINCT s IGNORE NULLS)) AS n FROM r GROUP BY a",
+     "SELECT a, list(b ORDER BY id, b) FILTER (b IS NOT NULL), nullif(count(DISTINCT s), 0) FROM r GROUP BY a"),
     ("bigquery", "SELECT a, ARRAY_AGG(s IGNORE NULLS ORDER BY id, s LIMIT 1)[SAFE_OFFSET(0)] AS l FROM r GROUP BY a",
      "SELECT a, (list(s ORDER BY id, s) FILTER (WHERE s IS NOT NULL))[1] FROM r GROUP BY a"),
     ("bigquery", "SELECT a, ARRAY_AGG(STRUCT(s, b) ORDER BY id, s, b LIMIT 1)[OFFSET(0)].b AS l FROM r GROUP BY a",

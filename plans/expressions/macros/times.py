@@ -223,6 +223,8 @@ TABLE = (
                "otherwise."),
     macro("datetime_trunc", "moment unit", _beginning,
           note="Like DATE_TRUNC, but the result is a TIMESTAMP_NTZ, except for a TIMESTAMP."),
+    macro("moment_trunc", "moment unit", lambda moment, unit: cast(_beginning(moment, unit), moment.type),
+          note="Like DATETIME_TRUNC, but a DATE stays a DATE. It is the DATE_TRUNC of Snowflake, BigQuery and Trino."),
     macro("time_bucket", "any calendar", _bucket, also=("date_bin",),
           note="The start of the bucket that contains the timestamp. The width is constant. Buckets are counted from "
                "Monday, 3 January 2000 (buckets of months from 1 January), or from the third argument: a timestamp, or "

@@ -326,6 +326,7 @@ GATHERED_GROUPS = (
             ("DATETIME_ADD(day, num2, 'DAY')", "DATE_ADD(day, num2)"),
             ("DATETIME_ADD(day, 1, 'QUARTER')", "ADD_MONTHS(day, 3)"),
             ("DATETIME_TRUNC(ntz, 'HOUR')", "CAST(DATE_TRUNC('HOUR', ntz) AS TIMESTAMP_NTZ)"),
+            ("MOMENT_TRUNC(day, 'MONTH')", "CAST(DATE_TRUNC('MONTH', day) AS DATE)"),
             ("TO_DAYS(num2)", "MAKE_DT_INTERVAL(num2)"),
             ("TO_WEEKS(3)", "MAKE_DT_INTERVAL(21)"),
             ("TO_HOURS(num2)", "MAKE_DT_INTERVAL(0, num2)"),

@@ -45,6 +45,11 @@ POSTGRES: dict[str, Any] = {
 }  # fmt: skip
 OTHERS: dict[str, dict[str, Any]] = {
     "snowflake": {
+        "SPLIT_PART(s, '-', 0)": "a", "SPLIT_PART(s, '-', 1)": "a", "SPLIT_PART(s, '-', 9)": "",
+        "DATE_TRUNC('month', day)": dt.date(2024, 3, 1), "DATE_TRUNC('month', day)::TEXT": "2024-03-01",
+        "DATE_TRUNC('month', at)": dt.datetime(2024, 3, 1), "DATE_TRUNC('week', day)": dt.date(2024, 2, 26),
+        """PARSE_JSON('[{"k": ["v", 7]}]')[0]:k[1]::INT""": 7, """PARSE_JSON('{"k": ["v"]}')['k'][0]""": "v",
+        """'[{"k": 7}]'[0]:k""": "7", "SPLIT(s, '-')[1]": "b c'd",
         "YEAROFWEEKISO(DATE '2024-12-30')": 2025, "YEAROFWEEK(day)": 2024, "INSERT(s, 2, 1, '++')": "a++b c'd",
         "x::int": -3, "a::int": 3_000_000_000, "a::number": Decimal(3_000_000_000), "d::number": Decimal(3),
         "GREATEST(a, n)": None, "LEAST(a, 1)": 1, "CEIL(x)": -2.0, "TRUNC(x, 0)": -2.0,
@@ -59,6 +64,9 @@ OTHERS: dict[str, dict[str, Any]] = {
         "BASE64_ENCODE('ab')": "YWI=", "DATE_PART('second', at + INTERVAL '1.5 seconds')": 1,
     },
     "bigquery": {
+        "DATE_TRUNC(day, DAY)": dt.date(2024, 3, 3), "DATE_TRUNC(day, QUARTER)": dt.date(2024, 1, 1),
+        "DATE_TRUNC(at, DAY)": dt.datetime(2024, 3, 3), "DATE_TRUNC(at, HOUR)": dt.datetime(2024, 3, 3, 10),
+        "DATE_TRUNC(at, WEEK)": dt.datetime(2024, 3, 3), "DATE_TRUNC(at, ISOWEEK)": dt.datetime(2024, 2, 26),
         "CAST(x AS INT64)": -3, "CAST(x AS NUMERIC)": Decimal("-2.5"), "CAST(a AS INT)": 3_000_000_000,
         "SAFE_CAST('x' AS INT64)": None, "EXTRACT(WEEK FROM day)": 9, "EXTRACT(ISOWEEK FROM day)": 9,
         "EXTRACT(WEEK(MONDAY) FROM day)": 9, "EXTRACT(WEEK FROM DATE '2024-01-06')": 0,
@@ -110,7 +118,8 @@ OTHERS: dict[str, dict[str, Any]] = {
         "DATE_DIFF('year', at, '2025-01-01')": 1, "LOG(100)": 2.0, "CAST(d AS NUMERIC)": Decimal(3),
         "TRUNC(at)": dt.date(2024, 3, 3), "IS_VALID_JSON('[1')": False,
     },
-    "trino": {"TRY(a / 0)": None, "TRY(a + 1)": 3_000_000_001, "FORMAT_DATETIME(at, 'yyyy-MM HH')": "2024-03 10",
+    "trino": {"DATE_TRUNC('month', day)": dt.date(2024, 3, 1),
+        "TRY(a / 0)": None, "TRY(a + 1)": 3_000_000_001, "FORMAT_DATETIME(at, 'yyyy-MM HH')": "2024-03 10",
         "ELEMENT_AT(ARRAY[1, 2], -1)": 2, "SPLIT_PART(s, '-', 2)": "b c'd", "SPLIT_PART(s, '-', 5)": None,
         "CAST(x AS INTEGER)": -3, "CAST(s AS VARCHAR(3))": "a-b", "CAST(d AS DECIMAL)": Decimal(3),
         "EXTRACT(SECOND FROM TIMESTAMP '2024-01-02 03:04:05.5')": 5},

@@ -25,7 +25,7 @@ from plans.frontends.sql.groups.ordered import OrderedCall, check_accuracy, orde
 from plans.frontends.sql.relations.sessions import Session, is_session, session_of, session_part
 from plans.frontends.sql.scalars.interval import SESSION_WINDOW
 from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
-from plans.frontends.sql.text.nodes import nodes
+from plans.frontends.sql.text.nodes import is_known, nodes
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.queries.algebra import Group, Query, replaced, split
@@ -196,9 +196,11 @@ class Groups(GroupColumns):
         if function is None:
             raise text.error(f"FILTER after {spelling(text.text, inner)} is not supported", node)
         resolved = _OWN.get(function, function) if flagged else function
-        ordered = ordered_call(inner, text, isinstance(node if where is None else node.this, exp.IgnoreNulls))
+        ignoring = isinstance(node if where is None else node.this, exp.IgnoreNulls)
+        ordered = ordered_call(inner, text, ignoring)
         if ordered is not None:
             conditions = [] if where is None else [where]
+            conditions += [is_known(ordered.value)] if ignoring and ordered.nulls else []
             return text.guarded(node, partial(self._ordered, resolved, ordered, conditions))
         if isinstance(inner, exp.WithinGroup) and function == "mode":  # MODE() WITHIN GROUP (ORDER BY x)
             order = inner.expression.expressions

@@ -33,7 +33,7 @@ class OrderedCall:
     share: Share = None
     separator: str | None = None
     first: int | None = None  # the number of values, or None for all
-    nulls: bool = False  # whether NULL is a value
+    nulls: bool = False  # whether NULL is a value, and the array without values is NULL
 
 
 def ordered_call(node: exp.Expression, text: Text, known: bool) -> OrderedCall | None:
@@ -82,8 +82,8 @@ def _list(node: exp.Expression, by: list[exp.Ordered], text: Text, word: str, kn
         raise text.error(f"{word} of this form is not supported", node, "name one column")
     if distinct and any(one.this != value for one in by):
         raise text.error(f"with DISTINCT, {word} must be ordered by its argument", node, "order by the same value")
-    kept = first is not None or bool(node.args.get("keeps_nulls"))
-    nulls = kept and between is None and not known
+    kept = bool(node.args.get("keeps_nulls")) or (first is not None and not known)
+    nulls = kept and between is None
     return OrderedCall(value, tuple(by), distinct, None, between, first, nulls)
 
 

@@ -55,7 +55,7 @@ _CARRIED = {
 }  # fmt: skip
 _CARRIED_BY = {
     "cast": {"to"}, "trycast": {"to"}, "substring": {"start", "length"}, "strposition": {"position"},
-    "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset"},
+    "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset", "json"},
     "array": {"bracket_notation", "struct_name_inheritance"},
     "interval": {"unit"}, "parsejson": {"is_literal"}, "sub": {"days", "moment"}, "div": {"double"},
     "mod": {"double"}, "intdiv": {"double"},
@@ -212,7 +212,10 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         signs = [part("expression")] if node.args.get("expression") is not None else []
         return call(_TRIMS[str(node.args.get("position") or "BOTH")], part("this"), *signs)
     if key == "bracket" and len(node.expressions) == 1:
-        return element_of(part("this"), scalar(node.expressions[0], resolve, text), int(node.args.get("offset") or 0))
+        whole, place = part("this"), scalar(node.expressions[0], resolve, text)
+        if node.args.get("json") and whole.type == "string" and place.op == "literal":
+            return call("get_json_object", whole, lit(f"$[{place.value!r}]"))
+        return element_of(whole, place, int(node.args.get("offset") or 0))
     if key == "dot" and node.expression.key == "identifier":
         return field_of(part("this"), node.expression.name)
     if key == "array":

@@ -193,6 +193,7 @@ def with_own_names(tree: Any, dialect: str) -> Any:
 _FULL_NAMES: dict[type, str] = {exp.Dayname: "FULL_DAYNAME", exp.Monthname: "FULL_MONTHNAME"}
 _SIDES: dict[type, str] = {exp.Left: "SIGNED_LEFT", exp.Right: "SIGNED_RIGHT"}
 _MOMENTS: dict[type, str] = {exp.TimestampTrunc: "DATETIME_TRUNC"}  # Spark's DATE_TRUNC makes a TIMESTAMP of any moment
+_TRUNCATED: dict[type, str] = {exp.TimestampTrunc: "MOMENT_TRUNC"}
 _OWN_NAMES: dict[str, dict[type, str]] = {
     "duckdb": {
         exp.GenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.ArrayContainsAll: "LIST_HAS_ALL",
@@ -208,8 +209,9 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
     },
     "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", **_MOMENTS},
     "mysql": _FULL_NAMES,
-    "snowflake": {exp.ArrayContains: "LIST_CONTAINS", **_MOMENTS},
-    **dict.fromkeys(("redshift", "trino", "presto", "clickhouse"), _MOMENTS),
+    "snowflake": {exp.ArrayContains: "LIST_CONTAINS", **_TRUNCATED},
+    **dict.fromkeys(("trino", "presto", "athena"), _TRUNCATED),
+    **dict.fromkeys(("redshift", "clickhouse"), _MOMENTS),
 }  # fmt: skip
 _WITH_PATHS = ("json_array_length", "jsonkeys")
 """Functions with a path."""

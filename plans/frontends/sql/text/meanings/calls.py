@@ -220,6 +220,10 @@ def _split_part(node: Any, dialect: str) -> Any:
     if dialect in ("trino", "presto", "athena"):  # NULL where there is no such part
         parts = exp.Split(this=node.this.copy(), expression=node.args["delimiter"].copy())
         return exp.Anonymous(this="ELEMENT_AT", expressions=[parts, node.args["part_index"].copy()])
+    if dialect == "snowflake":  # part 0 is the first one
+        text, delimiter, place = node.this, node.args["delimiter"], node.args["part_index"]
+        first = exp.EQ(this=place.copy(), expression=exp.Literal.number(0))
+        return call("SPLIT_PART", text, delimiter, exp.If(this=first, true=exp.Literal.number(1), false=place.copy()))
     return call("LETTERS_SPLIT_PART", *node.iter_expressions()) if dialect == "duckdb" else None
 
 
@@ -424,6 +428,7 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     **dict.fromkeys((exp.ArgMax, exp.ArgMin), _marked("own")),
     exp.GroupConcat: _joined,
     exp.ArrayAgg: _marked("keeps_nulls", *_KEEPS_NULLS),
+    exp.Bracket: _marked("json", "snowflake"),
     exp.Count: _counted,
     exp.Anonymous: _named,
     **dict.fromkeys((exp.Like, exp.ILike), _escaped),

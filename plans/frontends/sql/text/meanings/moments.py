@@ -94,8 +94,13 @@ def year_and_week(day: Any, mode: Any = None) -> Any:
 
 
 def _beginning(node: Any, dialect: str) -> Any:
-    first = _first_day(node.args.get("unit"), dialect) if dialect == "bigquery" else ""
-    return call("WEEK_TRUNC", literal(first), node.this) if first else None
+    """Returns DATE_TRUNC of BigQuery, which keeps the type, and of weeks that begin on another day than Monday."""
+    if dialect != "bigquery":
+        return None
+    first = _first_day(node.args.get("unit"), dialect)
+    if first:
+        return call("WEEK_TRUNC", literal(first), node.this)
+    return call("MOMENT_TRUNC", node.this, literal(node.text("unit"))) if isinstance(node, exp.DateTrunc) else None
 
 
 def _difference(node: Any, dialect: str) -> Any:
