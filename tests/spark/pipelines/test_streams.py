@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
@@ -239,3 +241,26 @@ def test_flows_that_a_pipeline_does_not_have_are_refused(spark, tmp_path: Path, 
     (tmp_path / "a.py").write_text(f"from pyspark import pipelines as dp\n{code}")
     with pytest.raises(crown.CrownError, match=said):
         Pipeline.of(spark, Project.of(tmp_path)).plan()
+
+
+def test_rows_that_are_deleted_from_the_files_of_a_stream_are_nowhere_after_a_full_refresh(
+    spark, tmp_path: Path
+) -> None:
+    made = Folder(spark, tmp_path / "p", tmp_path / "p" / "in")
+    name = "A long name of a person"
+    (made.folder / "spark-pipeline.yml").write_text(
+        (made.folder / "spark-pipeline.yml").read_text().replace("k BIGINT", "k STRING")
+    )
+    (made.files / "1.json").write_text(json.dumps({"k": name}) + "\n" + json.dumps({"k": "another"}))
+    assert made.run() == Counter([(name, 1), ("another", 1)])
+    (made.files / "1.json").write_text(json.dumps({"k": "another"}))
+    for file in (made.folder / "storage" / "streams" / "t" / "rows").glob("*.parquet"):
+        rows = pq.read_table(file)
+        pq.write_table(rows.filter(pc.not_equal(rows["k"], name)), file)
+        file.with_name(f".{file.name}.crc").unlink()
+    assert made.run() == Counter([("another", 1)])
+    Pipeline.of(spark, Project.of(made.folder)).full_refresh()
+    assert made.run() == Counter([("another", 1)])
+    for file in made.folder.rglob("*"):
+        assert file.is_dir() or name.encode() not in file.read_bytes(), file
+        assert file.suffix != ".parquet" or name not in str(pq.read_table(file).to_pydict()), file
