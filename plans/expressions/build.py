@@ -37,7 +37,7 @@ from plans.expressions.expr import Expr
 from plans.expressions.functions.apply import apply
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.functions.user import USER
-from plans.expressions.leaf import FALSE, NULL, TRUE, cast, col, folded, lit
+from plans.expressions.leaf import FALSE, NULL, TRUE, agreed, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
 from plans.nested import has_map, is_nested
 from plans.time import durations
@@ -390,12 +390,7 @@ def _entries(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 def _case(args: tuple[Expr, ...]) -> Expr:
     """Returns CASE of `args`: condition, value, condition, value, ..., default."""
-    type_ = "null"
-    for branch in (*args[1:-1:2], args[-1]):
-        both_ways = common(type_, branch.type)
-        if both_ways is None:
-            raise PlanError(f"CASE has branches of type {type_} and {branch.type}", hint="cast them to one type")
-        type_ = both_ways
+    type_ = agreed((*args[1:-1:2], args[-1]), "CASE has branches")
     conditions = [_boolean("WHEN", arg) for arg in args[:-1:2]]
     values = [cast(arg, type_) for arg in args[1:-1:2]]
     pairs = [part for pair in zip(conditions, values, strict=True) for part in pair]

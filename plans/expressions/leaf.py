@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from plans.errors import PlanError
 from plans.expressions import literals
 from plans.expressions.casts.convert import castable
 from plans.expressions.casts.reading import read
+from plans.expressions.coercion import MOMENTS, common
 from plans.expressions.expr import Expr
 from plans.nested import ARRAY, is_nested
 from plans.types import arrow_type
@@ -37,6 +39,23 @@ def lit(value: Any, type_: str | None = None) -> Expr:
 NULL = Expr("literal", "null")
 TRUE = Expr("literal", "bool", (), True)
 FALSE = Expr("literal", "bool", (), False)
+
+
+def agreed(values: Sequence[Expr], what: str) -> str:
+    """Returns the common type of values. A date or a moment that is written as a text takes the type of the others.
+
+    Raises PlanError, which says `what` has the values, if there is no such type.
+    """
+    texts = [value for value in values if value.op == "literal" and value.type == "string"]
+    type_ = "null"
+    for value in [*(value for value in values if value not in texts), *texts]:
+        both_ways = common(type_, value.type)
+        if both_ways is None and value in texts and type_ in MOMENTS and folded(value, type_) is not None:
+            both_ways = type_
+        if both_ways is None:
+            raise PlanError(f"{what} of type {type_} and {value.type}", hint="cast them to one type")
+        type_ = both_ways
+    return type_
 
 
 def cast(arg: Expr, type_: str) -> Expr:

@@ -165,6 +165,18 @@ def test_each_dialect_has_its_own_way_to_unnest_and_its_own_first_index(dialect:
     assert sorted(map(str, view)) == ["{'id': 1, 'x': 'a'}", "{'id': 1, 'x': 'b'}"]
 
 
+@pytest.mark.parametrize(
+    "words", ["t, UNNEST({}) AS {}, UNNEST({}) AS {}", "t JOIN UNNEST({}) AS {} JOIN UNNEST({}) AS {}"]
+)
+def test_the_name_of_an_element_precedes_a_column_of_this_name(words: str) -> None:
+    schema = {"t": {"id": "int64", "items": "array<struct<n:int64,part:array<struct<sku:string>>,items:int64>>"}}
+    rows = words.format("items", "items", "items.part", "part")
+    query = f"SELECT id, items.n, items.items AS i, part.sku, part FROM {rows}"
+    view = crown.view(query, schema, dialect="bigquery")
+    view.update({"t": [{"id": 1, "items": [{"n": 2, "part": [{"sku": "a"}], "items": 3}]}]})
+    assert list(view) == [{"id": 1, "n": 2, "i": 3, "sku": "a", "part": {"sku": "a"}}]
+
+
 def test_columns_that_nothing_reads_are_not_exploded() -> None:
     query = "SELECT id, x FROM t LATERAL VIEW explode(tags) a AS x LATERAL VIEW explode(items) b AS y WHERE y.n > 0"
     made = plans.program(query, SCHEMA)

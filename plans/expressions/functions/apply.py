@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from plans.errors import PlanError
-from plans.expressions.coercion import INTEGERS, check_ordered, common, numeric
+from plans.expressions.coercion import INTEGERS, check_ordered, numeric
 from plans.expressions.expr import Expr
 from plans.expressions.functions.function import constant
 from plans.expressions.functions.table import FUNCTIONS
-from plans.expressions.leaf import cast, lit
+from plans.expressions.leaf import agreed, cast, lit
 from plans.nested import ARRAY, STRUCT, is_nested, parts
 from plans.types import MOMENTS, decimal_parts, without_lengths
 
@@ -63,14 +63,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
         count = function.counts
         raise PlanError(f"{_title(name)} takes {count} argument{'' if count == '1' else 's'}, not {len(args)}")
     if kinds[:1] == ("same",) or not kinds:
-        type_ = "null"
-        for arg in args:
-            both_ways = common(type_, arg.type)
-            if both_ways is None:
-                raise PlanError(
-                    f"{_title(name)} has arguments of type {type_} and {arg.type}", hint="cast them to one type"
-                )
-            type_ = both_ways
+        type_ = agreed(args, f"{_title(name)} has arguments")
         if name in ("greatest", "least"):
             check_ordered(type_, name.upper())
         type_ = "int32" if type_ == "null" and name != "coalesce" and args else type_

@@ -32,14 +32,15 @@ Read = Callable[[exp.Expression, Meaning], Expr]
 _READ = {"expressions", "from_", "from", "where", "order", "limit", "kind"}
 
 
-def shown_of(node: exp.Unnest, names: list[str], value: Expr) -> tuple[Expr, Shown]:
+def shown_of(node: exp.Unnest, names: list[str], value: Expr, whole: bool) -> tuple[Expr, Shown]:
     """Returns the array that UNNEST turns into rows, and the columns of an element. Appends the name of the position to
-    `names`."""
+    `names`. `whole`: the name is that of the element, as in `UNNEST(items) AS item`, also if the element has one field.
+    """
     offset = node.args.get("offset")
     element = element_of(value.type)
     inside = parts(element) if element is not None and is_nested(element) else None
     fields = len(inside.names) if inside is not None else 0
-    kind = "inline" if fields and len(names) - (offset is True) in (0, fields) else "explode"
+    kind = "inline" if fields and not whole and len(names) - (offset is True) in (0, fields) else "explode"
     array, shown = generated(kind, value)
     if isinstance(offset, exp.Identifier) and names:
         names.append(offset.name)
@@ -163,8 +164,9 @@ class _Elements:
         alias = source.args.get("alias")
         names = [one.name for one in (alias.columns if alias is not None else ())]
         table = alias.name if alias is not None else ""
-        names, table = ([table], "") if table and not names else (names, table)
-        array, shown = shown_of(source, names, read(source.expressions[0], lambda part: None))
+        whole = bool(table) != bool(names)
+        names, table = (names or [table], "") if whole else (names, table)
+        array, shown = shown_of(source, names, read(source.expressions[0], lambda part: None), whole)
         if names and len(names) != len(shown):
             raise PlanError(
                 f"this has {len(shown)} columns, but {len(names)} names are given", hint="give a name to each column"

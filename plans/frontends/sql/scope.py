@@ -21,7 +21,7 @@ from plans.frontends.fields import field_of, struct
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.parse import misspelled
-from plans.nested import is_nested
+from plans.nested import is_nested, parts
 from plans.queries.algebra import Query, Source, replaced, split
 from plans.queries.algebra import Relation as Algebra
 from plans.schema import Column, Schema, Table
@@ -268,6 +268,10 @@ class Scope:
         column is unknown or ambiguous."""
         *table, name = fields = [part.name for part in node.parts]
         relation = self.relation(table[0]) if table else None
+        own = relation.columns.get(table[0].lower()) if relation is not None else None  # UNNEST(items) AS items
+        inside = parts(own[1].type) if own is not None and is_nested(own[1].type) else None
+        if own is not None and inside is not None and fields[1] in inside.names:
+            return self._field(own[1], fields[1:], node)
         if table and (relation is None or fields[1].lower() not in relation.columns):
             structs = self.lookup(table[0])
             if len(structs) == 1 and (relation is None or is_nested(structs[0].type)):

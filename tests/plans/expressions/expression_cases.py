@@ -379,7 +379,11 @@ GROUPS = (
         ),
     ),
     examples(
-        ("COALESCE(num, 0)", "COALESCE(num, num2, -1)", "COALESCE(str, 'none')", "NVL(dec, 0)", "IFNULL(big, dec)",
+        ("COALESCE(num, 0)", "COALESCE(num, num2, -1)", "COALESCE(str, 'none')",
+         ("COALESCE('1970-01-02', day)", "DATE '1970-01-02'"),
+         ("NVL(day, '9999-12-31')", "NVL(day, DATE '9999-12-31')"),
+         ("GREATEST(ntz, '2020-01-01')", "GREATEST(ntz, TIMESTAMP_NTZ '2020-01-01 00:00:00')"),
+         ("IF(flag, day, '2020-01-01')", "IF(flag, day, DATE '2020-01-01')"), "NVL(dec, 0)", "IFNULL(big, dec)",
          "COALESCE(NULL, num)",
          "COALESCE(dbl, num)", ("COALESCE(num / num2, 0e0)", "COALESCE(try_divide(num, num2), 0e0)"),
          ("COALESCE(big + big2, 0)", "COALESCE(NULLIF(try_add(big, big2), -9223372036854775808), 0)"),

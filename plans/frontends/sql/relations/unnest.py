@@ -52,9 +52,10 @@ def add_generated(node: exp.Expression, scope: Scope, aliased: exp.Expression, o
     names = [one.name for one in (alias.columns if alias is not None else ())]
     names = [] if tuple(name.upper() for name in names) == _FLATTEN else names
     table = alias.name if alias is not None else ""
-    if isinstance(node, exp.Unnest) and table and not names and not isinstance(aliased, exp.Lateral):
-        names, table = [table], ""
-    found = scope.text.guarded(node, partial(_elements, node, names, scope))
+    whole = isinstance(node, exp.Unnest) and bool(table) != bool(names) and not isinstance(aliased, exp.Lateral)
+    if whole:
+        names, table = names or [table], ""
+    found = scope.text.guarded(node, partial(_elements, node, names, scope, whole))
     outer = outer or isinstance(node, exp.ExplodeOuter) or bool(aliased.args.get("outer"))
     array = call("outer", found.array) if outer else found.array
     element = _unnested(array, scope, aliased)
@@ -73,7 +74,7 @@ def add_generated(node: exp.Expression, scope: Scope, aliased: exp.Expression, o
     return made
 
 
-def _elements(node: exp.Expression, names: list[str], scope: Scope) -> _Elements:
+def _elements(node: exp.Expression, names: list[str], scope: Scope, whole: bool) -> _Elements:
     """Returns the array that a call turns into rows, and its columns. Raises PlanError for other arguments."""
     given = node.expressions if isinstance(node, exp.Unnest) else [node.this]
     if not isinstance(node, exp.Unnest) and node.expressions:
@@ -88,7 +89,7 @@ def _elements(node: exp.Expression, names: list[str], scope: Scope) -> _Elements
     value = scalar(operand.expression if flatten else operand, scope)
     kind = "inline" if isinstance(node, exp.Inline) else "posexplode" if isinstance(node, exp.Posexplode) else "explode"
     if isinstance(node, exp.Unnest):
-        return _Elements(*shown_of(node, names, value))
+        return _Elements(*shown_of(node, names, value, whole))
     if flatten and value.type == "string":  # JSON, whose elements are texts of JSON
         return _Elements(*generated("inline", call("json_flat", value)))
     array, shown = generated("posexplode" if flatten else kind, value)
