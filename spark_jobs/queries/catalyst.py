@@ -20,6 +20,7 @@ import json
 import logging
 import math
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.java_gateway import JavaObject, is_instance_of
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.functions import arrow_udf
@@ -194,15 +196,20 @@ def _nodes(spark: SparkSession, top: JavaObject) -> Iterator[JavaObject]:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Keeps PySpark from logging a refused query with a JVM stack trace to standard error. A refusal is an expected
-    answer here.
+    """Keeps PySpark from logging a query that is refused in this thread with a JVM stack trace to standard error. A
+    refusal is an expected answer here.
     """
-    logger = logging.getLogger("SQLQueryContextLogger")
-    before, logger.disabled = logger.disabled, True
+    thread = threading.get_ident()
+
+    def is_of_another(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # a plain logger of this name would fail in PySpark
+    logger.addFilter(is_of_another)
     try:
         yield
     finally:
-        logger.disabled = before
+        logger.removeFilter(is_of_another)
 
 
 def _joined(spark: SparkSession, plan: JavaObject) -> JavaObject:

@@ -9,16 +9,18 @@ import datetime
 import random
 import re
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pytest
+from pyspark.errors import AnalysisException
 
 import crown
 import plans
 from crown.errors import SeveralRowsError
 from plans.errors import PlanError
 from plans.schema import Schema
-from spark_jobs.queries.catalyst import relation_of
+from spark_jobs.queries.catalyst import relation_of, unlogged
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.plans.lowering import program_queries
@@ -325,3 +327,16 @@ def test_a_node_list_that_is_no_tree_is_refused() -> None:
         read([{"class": "a.b.Filter", "num-children": 1}])
     with pytest.raises(PlanError, match="several roots"):
         read([{"class": "a.b.Leaf", "num-children": 0}, {"class": "a.b.Leaf", "num-children": 0}])
+
+
+def test_a_refused_query_is_logged_by_pyspark_only_in_other_threads(spark, capsys) -> None:
+    def refused() -> None:
+        with pytest.raises(AnalysisException):
+            spark.sql("SELECT * FROM no_such_table_here")
+
+    with unlogged():
+        refused()
+        assert "no_such_table_here" not in capsys.readouterr().err
+        with ThreadPoolExecutor(1) as other:
+            other.submit(refused).result()
+    refused()
