@@ -150,6 +150,13 @@ def _sum_of_truths(aggregate: AggregateCall, add: Add) -> Expr:
     return rewritten(replace(aggregate, function="sum", values=(value,)), add)
 
 
+def _wide_sum(aggregate: AggregateCall, add: Add) -> Expr:
+    """Returns SUM, which is a decimal for BIGINT, as in PostgreSQL: the quotient of two sums has a fraction."""
+    (value,) = aggregate.values
+    value = cast(value, "decimal(38,0)") if value.type == "int64" else value
+    return rewritten(replace(aggregate, function="sum", values=(value,)), add)
+
+
 def _best(descending: bool, nulls_last: bool) -> Callable[[AggregateCall, Add], Expr]:
     """Returns a function that rewrites MAX_BY or MIN_BY. It compares structs field by field, and breaks ties by the
     least value."""
@@ -301,6 +308,7 @@ def _of_bits(aggregate: AggregateCall, add: Add) -> Expr:
 _REWRITES: dict[str, Callable[[AggregateCall, Add], Expr]] = {
     "sum": _sum,
     "sum_of_truths": _sum_of_truths,
+    "wide_sum": _wide_sum,
     "avg": _mean,
     "double_avg": _double_mean,
     "max": _extreme(True, True),

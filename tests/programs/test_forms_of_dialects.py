@@ -104,6 +104,10 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
      "SELECT a, list_slice(list(s ORDER BY id DESC, s NULLS FIRST), 1, 2) FROM r GROUP BY a"),
     ("bigquery", "SELECT a, ARRAY_AGG(b ORDER BY id DESC, b LIMIT 1)[OFFSET(0)] AS l FROM r GROUP BY a",
      "SELECT a, list(b ORDER BY id DESC, b NULLS FIRST)[1] FROM r GROUP BY a"),
+    ("postgres", "SELECT a, ROUND(SUM(n) / SUM(m), 3)::float8 AS x, ROUND(SUM(SUM(n)) OVER () / 7, 3)::float8 AS y "
+     "FROM (SELECT a, b, COUNT(*) AS n, COUNT(*) + 1 AS m FROM r GROUP BY a, b) t GROUP BY a",
+     "SELECT a, ROUND(SUM(n) / SUM(m), 3), ROUND(SUM(SUM(n)) OVER () / 7, 3) "
+     "FROM (SELECT a, b, COUNT(*) AS n, COUNT(*) + 1 AS m FROM r GROUP BY a, b) t GROUP BY a"),
     ("bigquery", "SELECT a, ARRAY_AGG(b IGNORE NULLS ORDER BY id, b) AS l, "
      "ARRAY_LENGTH(ARRAY_AGG(DISTINCT s IGNORE NULLS)) AS n FROM r GROUP BY a",
      "SELECT a, list(b ORDER BY id, b) FILTER (b IS NOT NULL), nullif(count(DISTINCT s), 0) FROM r GROUP BY a"),

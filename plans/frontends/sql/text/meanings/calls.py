@@ -356,6 +356,11 @@ _OF_MYSQL: dict[str, tuple[int, int, Callable[..., Any]]] = {
 """Functions of MySQL, with the least and the greatest number of their arguments."""
 
 
+def _summed(node: Any, dialect: str) -> None:
+    """Marks SUM: of conditions it is the number of rows for which they are TRUE, and of BIGINT it is NUMERIC."""
+    node.set("own", "truths" if dialect in _NUMBERED else "wide" if dialect in POSTGRES else None)
+
+
 def _marked(name: str, *dialects: str) -> Callable[[Any, str], Any]:
     """Returns a builder that sets a mark of a node in some dialects, by default in all of them."""
     return lambda node, dialect: node.set(name, not dialects or dialect in dialects or None)
@@ -403,7 +408,7 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.TimeSlice: moments.sliced,
     exp.AddMonths: moments.months_later,
     exp.Sign: _renamed("SIGN_OF", "duckdb"),
-    exp.Sum: _marked("own", *_NUMBERED),  # of conditions: the number of rows for which they are TRUE
+    exp.Sum: _summed,
     exp.CountIf: _counted_if,
     exp.Quantile: _quantile,
     **dict.fromkeys((exp.Max, exp.Min), _marked("own")),  # NULL is the largest value of a field
