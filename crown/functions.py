@@ -42,8 +42,8 @@ def function(
 
     If ``call`` raises an error or returns something else, the batch is rejected with a FunctionError that names the
     function and its arguments. A state stores a fingerprint of the function's code and of the values that the code
-    reads, and rejects another function of that name. If ``version`` is given, it replaces the fingerprint: change it
-    whenever the results change.
+    reads, and rejects another function of that name. The fingerprint also depends on the minor version of Python. If
+    ``version`` is given, it replaces the fingerprint: change it whenever the results change.
 
     >>> import crown, pyarrow.compute as pc
     >>> def initial(names):

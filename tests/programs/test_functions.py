@@ -243,7 +243,7 @@ def test_a_state_knows_its_function(tmp_path) -> None:
         with pytest.raises(FunctionError, match="'add_to' is not known here"):
             crown.load(tmp_path / "state")
         registered(2)
-        with pytest.raises(FunctionError, match="'add_to' differs from the one with which the state was created"):
+        with pytest.raises(FunctionError, match=r"'add_to' differs from the one with .+, or another version of Python"):
             crown.load(tmp_path / "state")
         registered(1)
         assert list(crown.load(tmp_path / "state")) == [{"y": 6}]

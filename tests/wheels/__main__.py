@@ -2,8 +2,8 @@
 source archive.
 
 What is printed says how long each step took. The environments are made in FOLDER, anew every time. The wheel is tried
-without Numba, as a user who can write nothing but one folder, and with every version of Python that is here. The source
-archive is installed where there is no C compiler, with [jit].
+without Numba, as a user who can write nothing but one folder, and with every version of Python that is here. These open
+the views that the first one kept. The source archive is installed where there is no C compiler, with [jit].
 """
 
 from __future__ import annotations
@@ -53,12 +53,16 @@ def main(folder: Path) -> None:
     print(f"the base takes {megabytes} MB")
     assert megabytes <= MOST_MEGABYTES
     first_examples(home)
+    carried = home / "carried"
+    run(home / "bin" / "python", "-I", HERE / "carried.py", carried)
     for another in other_pythons():
         other = folder / f"environment-{another.name}"
         run(another, "-m", "venv", "--clear", other)
         run(*_pip(other), "install", wheel)
         attempt(other, "smoke.py")
-        print(f"{another} took it, too")
+        shutil.copytree(carried, other / "carried")
+        run(other / "bin" / "python", "-I", HERE / "carried.py", other / "carried")
+        print(f"{another} took it, too, and the views that {python} kept")
     with took("tried the recipe for a container"):
         print(container.attempt(str(python), wheel))
     with fetching(home, f"{wheel}[spark]", house) as fetched:

@@ -171,8 +171,9 @@ def of_json(data: Mapping[str, str]) -> UserFunction:
         return found
     if any(function.name == name for function in _KNOWN.values()):
         raise FunctionError(
-            f"function {name!r} differs from the one with which the state was created: register that one, or fill a "
-            "new state; version= of crown.function says that changed code means the same"
+            f"function {name!r} differs from the one with which the state was created, or another version of Python "
+            "created it: register that one, use that Python, or fill a new state; with version= of crown.function, a "
+            "new state compares that text, and not the code"
         )
     raise FunctionError(f"function {name!r} is not known here: call crown.function(...) before the state is opened")
 
