@@ -35,6 +35,7 @@ from crown.programs.stages import stage_of
 from crown.programs.tallies import CHANGES, PASSED, Tallies
 from crown.results.ranged import RangedRows
 from crown.stages.groups.group import Groups
+from crown.stages.fixpoint import Fixpoint
 from crown.stages.joins.core import Join
 from crown.stages.over.stage import Over
 from crown.stages.pointwise import Pointwise
@@ -301,7 +302,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 nets[number] = net
                 self.tallies.note(number, inputs, net)
         except BaseException as error:
-            if isinstance(error, REFUSALS) or (isinstance(stage, Join) and stage.undone):
+            if isinstance(error, REFUSALS) or (isinstance(stage, (Join, Fixpoint)) and stage.undone):
                 self._in_step = False
             raise
         self._in_step = False

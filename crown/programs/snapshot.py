@@ -31,6 +31,7 @@ from crown.stages.state.memory import (
 from crown.store import words_file
 from plans.errors import PlanError
 from plans.program import Program
+from plans.programs.fixpoints import with_inner
 from plans.programs.reads import occurrences
 from plans.programs.stages import JoinStage
 from plans.programs.stored_relations import stored_relations
@@ -139,7 +140,7 @@ def _load(
 def _program(given: Any, path: Path) -> Program:
     try:
         program = Program.from_json(given)
-        for plan in [stage.plan for stage in program.stages if isinstance(stage, JoinStage)]:
+        for plan in [one.plan for s in program.stages for one in with_inner(s) if isinstance(one, JoinStage)]:
             for relation in stored_relations(plan):
                 table = plan.table(relation.name)
                 if any(table.column(name) is None for name in relation.columns):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from crown.stages.fixpoint import Fixpoint
 from crown.stages.groups.group import Groups
 from crown.stages.joins.bands import Bands
 from crown.stages.joins.core import Join
@@ -14,12 +15,14 @@ from crown.stages.over.stage import Over
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part, Stage
 from crown.stages.running.slices import Slices
-from crown.stages.state.memory import ProgramMemory
+from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.stages.tables.timed import Timed
 from crown.stages.top import Top
+from plans.programs.fixpoints import body_of, wires_of
 from plans.programs.reads import feeds, key_of
 from plans.programs.stages import (
     BandStage,
+    FixpointStage,
     GroupStage,
     JoinStage,
     LinearStage,
@@ -72,7 +75,24 @@ def stage_of(
         if stage.plan.count is not None:
             return CyclicCount(stage, wires, memory, first)
         return Join(stage, wires, memory, first, grid, may_repeat, check)
+    if isinstance(stage, FixpointStage):
+        return _fixpoint(stage, first, wires, memory, check)
     given = feeds(stage)
     source = given[0].source
     below = before[source] if isinstance(source, int) else None
     return over_feeds(stage, [wires[key_of(feed.source)].columns for feed in given], memory.part(first), below)
+
+
+def _fixpoint(
+    stage: FixpointStage, first: int, wires: Wires, memory: ProgramMemory, check: Callable[[], None]
+) -> Fixpoint:
+    """Creates the stage that runs a recursion. Its own part is the first one."""
+    inside, part = wires_of(body_of(stage)), memory.part(first)
+    body: list[Stage] = []
+    first += 1
+    for planned in stage.stages:
+        body.append(stage_of(planned, first, Grid(), inside, memory, body, check))
+        first += parts_of(planned)
+    sources = [wires[key_of(feed.source)].columns for feed in stage.feeds]
+    tables = [inside[table.name.lower()].columns for table in stage.tables]
+    return Fixpoint(stage, sources, body, tables, part, check)

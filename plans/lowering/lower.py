@@ -30,6 +30,7 @@ from plans.program import Program, program_of
 from plans.programs.reads import typed
 from plans.programs.stages import (
     Feed,
+    FixpointStage,
     Function,
     GroupStage,
     LinearStage,
@@ -41,6 +42,7 @@ from plans.programs.stages import (
     exploded,
 )
 from plans.queries.algebra import (
+    Fixpoint,
     Group,
     Over,
     Query,
@@ -54,6 +56,7 @@ from plans.queries.algebra import (
     bases,
     walk,
 )
+from plans.programs.wiring import used_columns
 from plans.queries.conjunction import is_set
 from plans.schema import STAGE
 from plans.search.cost import checked_rates
@@ -131,6 +134,8 @@ def _made(relation: Relation, stages: Stages) -> int:
         return stages.add(_timed(relation, stages))
     if isinstance(relation, Unnest):
         return stages.linear(exploded(_feed(relation.input, stages)))
+    if isinstance(relation, Fixpoint):
+        return stages.add(_fixpoint(relation, stages))
     leaves, function = _leaves(relation, stages)
     if is_sum(function):
         return stages.add(LinearStage(leaves))
@@ -229,6 +234,18 @@ def _timed(timed: Timed, stages: Stages) -> TimedStage:
     return TimedStage(_feed(timed.input, stages), _feed(timed.clock, stages), timed.since, timed.until)
 
 
+def _fixpoint(relation: Fixpoint, stages: Stages) -> FixpointStage:
+    """Returns the stage of a recursion. Its feeds have the columns that its body reads."""
+    inner = Stages(stages.rates, together=stages.together)
+    stage_of(rewritten(relation.body), inner)
+    tables = dict.fromkeys(source.table for source in bases(relation))
+    body = typed(Program(relation.text, (*tables, relation.rows), tuple(inner.made))).plain()
+    read = used_columns(body, False)
+    narrowed = tuple(replace(t, columns=read[t.name.lower()], key=(), distinct=False) for t in body.tables[:-1])
+    feeds = tuple(Feed(stages.views.get(t.name.lower(), t.name), passed(t.columns)) for t in narrowed)
+    return FixpointStage(feeds, (*narrowed, relation.rows), body.stages, relation.distinct)
+
+
 def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Function]:
     """Returns the inputs of a nest of set operations, and their function. DISTINCT of one relation becomes part of the
     function."""
@@ -313,6 +330,8 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
         return tuple(column.name for column in relation.columns), True
     if isinstance(relation, Unnest):
         return (), False
+    if isinstance(relation, Fixpoint):
+        return (), relation.distinct
     return (), not isinstance(relation.function, int) and relation.function[0] in _SETS
 
 

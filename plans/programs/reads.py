@@ -14,6 +14,7 @@ from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import Maintainable, Program
 from plans.programs.stages import (
     Feed,
+    FixpointStage,
     GroupStage,
     JoinStage,
     LinearStage,
@@ -201,7 +202,7 @@ def each_once(stage: Stage) -> bool:
         return stage.distinct
     if isinstance(stage, JoinStage):
         return stage.mode == "set" and not stage.plan.support
-    return isinstance(stage, SingleStage)
+    return isinstance(stage, SingleStage) or (isinstance(stage, FixpointStage) and stage.distinct)
 
 
 _ONCE = ("distinct", "union", "except", "intersect")

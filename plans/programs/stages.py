@@ -25,7 +25,7 @@ from plans.nested import element_of
 from plans.payloads.carried import ExportedSum, JoinSum, Summed
 from plans.plan import Output, Plan, passed
 from plans.programs.frames import Frame, Order, Slice, WindowFunction, keep_values
-from plans.schema import Column
+from plans.schema import Column, Table
 
 SUMS, GROUPS, ROWS = "sums", "groups", "rows"
 """How a row of one side finds rows of the other side: as sums over all that match, as such sums for each of the groups
@@ -302,9 +302,28 @@ class BandStage:
     band: Band
 
 
+@dataclass(frozen=True)
+class FixpointStage:
+    """A recursion: the rows that its body derives from its feeds and from these rows themselves.
+
+    The body is `stages` over `tables` (see `plans.programs.fixpoints`), and its last stage has the derived rows. Table
+    `i` has the rows of feed `i`; the last table has the rows of this stage.
+
+    `distinct` (UNION): the least fixed point. A row is in it once if it is derived at all. The last table and the
+    derived rows then have one more column, the last: the stamp of a row is greater than those of all rows from which it
+    was first derived, and that of a derivation is the greatest stamp among the rows that it reads, or 0. Otherwise
+    (UNION ALL), a row is in it as often as it is derived, and the body is linear in its rows.
+    """
+
+    feeds: tuple[Feed, ...]
+    tables: tuple[Table, ...]
+    stages: tuple[Stage, ...]
+    distinct: bool
+
+
 Stage = (
     JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage | OverStage | SliceStage | TimedStage
-    | SingleStage | BandStage
+    | SingleStage | BandStage | FixpointStage
 )  # fmt: skip
 
 
@@ -313,6 +332,9 @@ def identity(stage: Stage) -> dict[str, Any]:
     if isinstance(stage, JoinStage):
         masks = {} if stage.masks is None else {"masks": stage.masks}
         return {"kind": "join", "mode": stage.mode, "plan": stage.plan.fingerprint, **masks}
+    if isinstance(stage, FixpointStage):
+        outside = serial.to_json(replace(stage, stages=()), lambda expr: expr)
+        return {"kind": "fixpoint", **outside, "stages": [identity(inner) for inner in stage.stages]}
     kept = {"values": "kept"} if isinstance(stage, OverStage) and keep_values(stage.functions) else {}
     return {"kind": serial.kind_name(type(stage)), **serial.to_json(stage, lambda expr: expr), **kept}
 
@@ -327,6 +349,9 @@ def outputs_of(stage: Stage) -> tuple[Output, ...]:
         return stage.band.outputs
     if isinstance(stage, SingleStage):
         return stage.feed.columns
+    if isinstance(stage, FixpointStage):
+        derived = outputs_of(stage.stages[-1])
+        return derived[: len(derived) - stage.distinct]
     if isinstance(stage, (TopStage, SliceStage, TimedStage)):
         return stage.feed.columns[: len(stage.feed.columns) - stage.hidden]
     if isinstance(stage, OverStage):

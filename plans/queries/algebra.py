@@ -1,6 +1,6 @@
 """The query algebra: front-ends return its expressions, and `plans.lowering` lowers them to a program of stages.
 
-An expression of the algebra is a *relation*: a bag of rows with named, typed columns. There are eight forms:
+An expression of the algebra is a *relation*: a bag of rows with named, typed columns. There are nine forms:
 
 - `Query`, the join core: relations in FROM (inner, left outer or anti joined, or only tested for existence),
   conditions, outputs, DISTINCT. Selection, projection and duplicate removal are queries over one relation.
@@ -11,6 +11,7 @@ An expression of the algebra is a *relation*: a bag of rows with named, typed co
 - `Sliced`: the rows of one relation for which a running sum is on one side of a bound.
 - `Timed`: the rows of one relation whose period contains the current time.
 - `Unnest`: the rows of one relation, once for each element of an array.
+- `Fixpoint`: the rows of a recursion.
 
 Inside a `Query` columns are *qualified*: the column `dst` of the source `g1` is a `col` expression named `g1.dst`.
 Outside, the columns of a relation are its output names.
@@ -263,7 +264,31 @@ class Unnest(_OverOne):
         return (*rest, Column(array.name, element))
 
 
-Relation = Query | Group | SetOperation | Top | Over | Sliced | Timed | Unnest
+@dataclass(frozen=True)
+class Fixpoint:
+    """The rows that `body` derives from its tables and from these rows themselves, which it reads as the table `rows`.
+
+    `distinct`: see `plans.programs.stages.FixpointStage`, also for the last column of `rows` and `body`. No other
+    relation reads `rows`, so rules for relations rewrite the body by itself.
+    """
+
+    rows: Table
+    body: Relation
+    distinct: bool
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def text(self) -> str:
+        """Returns the text of the whole query."""
+        return self.body.text
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the columns of the result."""
+        return self.body.columns[: len(self.body.columns) - self.distinct]
+
+
+Relation = Query | Group | SetOperation | Top | Over | Sliced | Timed | Unnest | Fixpoint
 
 
 def unnested(source: Source, array: Expr, text: str) -> Source:
@@ -281,6 +306,8 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
         return tuple(source.input for source in relation.sources if source.input is not None)
     if isinstance(relation, Timed):
         return relation.input, relation.clock
+    if isinstance(relation, Fixpoint):
+        return ()
     return relation.inputs if isinstance(relation, SetOperation) else (relation.input,)
 
 
@@ -312,6 +339,8 @@ def _of_parts(relation: Relation, made: Callable[[Relation], Relation]) -> Relat
         parts = tuple(map(made, relation.inputs))
         same = all(one is other for one, other in zip(parts, relation.inputs, strict=True))
         return relation if same else replace(relation, inputs=parts)
+    if isinstance(relation, Fixpoint):
+        return relation
     part = made(relation.input)
     return relation if part is relation.input else replace(relation, input=part)
 
@@ -332,6 +361,8 @@ def bases(relation: Relation) -> Iterator[Source]:
     for part in walk(relation):
         if isinstance(part, Query):
             yield from (source for source in part.sources if source.input is None)
+        if isinstance(part, Fixpoint):
+            yield from (source for source in bases(part.body) if source.table != part.rows)
 
 
 def check_output_name(name: str) -> None:

@@ -16,6 +16,7 @@ from plans.programs.stages import (
     Aggregate,
     BandStage,
     Feed,
+    FixpointStage,
     Function,
     GroupStage,
     JoinStage,
@@ -144,6 +145,8 @@ def kind(stage: Stage) -> str:
         return f"{name} ({', '.join(kinds(stage.functions, (one.column for one in stage.order)))})"
     if isinstance(stage, GroupStage) and any(call.share is not None for call in stage.aggregates):
         return f"{name} (percentile)"
+    if isinstance(stage, FixpointStage):
+        return f"recursion ({'union' if stage.distinct else 'union all'})"
     return {"band": "band join", "top": "top-k"}.get(name, name)
 
 
@@ -198,6 +201,13 @@ def lines_of(stage: Stage) -> list[str]:
         lines = [f"bands of {_feed(stage.bands)}", f"points of {_feed(stage.points)}", f"pairs where {met}"]
         lines += [f"sums of {', '.join(filter(None, map(_product, band.terms)))}"] if band.terms else []
         return [*lines, f"output {', '.join(output.name for output in band.outputs) or 'the number of pairs'}"]
+    if isinstance(stage, FixpointStage):
+        names = [table.name for table in stage.tables]
+        lines = [f"{name} = {_feed(feed)}" for name, feed in zip(names, stage.feeds, strict=False)]
+        lines.append(f"{names[-1]} = the rows of this stage, {'each once' if stage.distinct else 'as often as derived'}")
+        for number, inner in enumerate(stage.stages):
+            lines.append(f"inside: stage {number}, {kind(inner)}: {'; '.join(lines_of(inner))}")
+        return lines
     if isinstance(stage, SingleStage):
         each = f" for each {', '.join(stage.keys)}" if stage.keys else ""
         return [f"of {_feed(stage.feed)}", f"at most one row{each}, or the batch is refused"]

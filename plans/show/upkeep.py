@@ -16,6 +16,7 @@ from plans.programs.stages import (
     SUMS,
     Band,
     BandStage,
+    FixpointStage,
     GroupStage,
     JoinStage,
     LinearStage,
@@ -27,7 +28,7 @@ from plans.programs.stages import (
     TimedStage,
     TopStage,
 )
-from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
+from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, RECURSIVE, join_class
 from plans.search.indexes import index_of
 from plans.serial import kind_name
 from plans.types import in_a_word
@@ -72,6 +73,8 @@ def upkeep(stage: Stage) -> Upkeep:
         return Upkeep("timed", LOGARITHMIC, update, "every row, by the time at which it is inserted or deleted")
     if isinstance(stage, BandStage):
         return _of_band(stage.band)
+    if isinstance(stage, FixpointStage):
+        return _of_fixpoint(stage)
     return _of_group(stage)
 
 
@@ -117,6 +120,14 @@ def _of_over(stage: OverStage) -> Upkeep:
         witness = witness or f"{read[0].function.upper()} reads the values of a frame that changes"
     kept = ", and the values of each partition in order" if keep_values(stage.functions) else ""
     return Upkeep(f"over, {class_}", growth, update, f"every row, in order, with its sums{kept}", witness)
+
+
+def _of_fixpoint(stage: FixpointStage) -> Upkeep:
+    worst = max(map(upkeep, stage.stages), key=lambda cost: cost.growth)
+    update = "as many steps as derivations change with it, in as many rounds as they are deep"
+    witness = "" if worst.growth == CONSTANT else f"a derivation costs: {worst.update}"
+    memory = "every row that is derived, with its counts, and the state of the stages that derive it"
+    return Upkeep("recursive", RECURSIVE, update, memory, witness)
 
 
 def _of_group(stage: GroupStage) -> Upkeep:
@@ -203,6 +214,8 @@ def in_short(cost: Upkeep) -> str:
         return f"{cost.update[:4]} per change, and the joined rows that change"
     if cost.growth == ENCLOSED:
         return cost.update.replace(" amortized", "").partition(", and")[0]
+    if cost.growth == RECURSIVE:
+        return f"recursive, {cost.update.partition(',')[0]}"
     return cost.update.partition(";")[0] if cost.growth == BAG else cost.update.partition(" and ")[0].removesuffix(",")
 
 
@@ -217,12 +230,15 @@ _MEANING = {
     "few rows there, many if one has many.",
     BAG: "The query is cyclic: a changed row is joined with the rest of its cycle, which costs more the larger the "
     "tables are.",
+    RECURSIVE: "A changed row costs as many steps as derivations are gained or lost with it. Where rows derive each "
+    "other in circles, a delete also derives rows again that stay.",
 }
 _REMEDY = {
     ENCLOSED: "Nothing needs to be done for streams of inserts.",
     ENUMERATED: "To avoid this, select the columns that were added to the output, or declare the keys of the tables.",
     FIRST_ORDER: "To avoid this, declare the keys that your data have: with `key` in the schema of {tables}. "
     "`explain(analyze=True)` names the keys that fit the data so far.",
+    RECURSIVE: "Conditions in the first rows, such as the few nodes from which a path begins, keep the recursion small.",
     BAG: "No declaration changes that. Filters that leave few rows of the cycle help.",
 }
 

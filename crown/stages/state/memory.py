@@ -29,7 +29,8 @@ from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, whole_pages
 from plans.program import Program
-from plans.programs.stages import JoinStage, LinearStage, Stage
+from plans.programs.fixpoints import with_inner
+from plans.programs.stages import FixpointStage, JoinStage, LinearStage, Stage
 from plans.programs.wiring import wiring
 from plans.search.cells.shares import grids_of
 
@@ -37,8 +38,10 @@ OWN_PARTS = 2  # the dictionary and the base tables
 
 
 def parts_of(stage: Stage) -> int:
-    """Returns the number of parts of a stage: a join stage has one and one per bag, a count one, a linear stage
-    none."""
+    """Returns the number of parts of a stage: a join stage has one and one per bag, a count one, a linear stage none,
+    a recursion one and those of its body."""
+    if isinstance(stage, FixpointStage):
+        return 1 + sum(map(parts_of, stage.stages))
     if isinstance(stage, JoinStage) and stage.plan.count is not None:
         return 1
     if isinstance(stage, JoinStage):
@@ -57,10 +60,12 @@ def parts_with_own_words(program: Program, threads: int) -> frozenset[int]:
     found: list[int] = []
     first = OWN_PARTS
     for stage, grid in zip(program.stages, grids_of(program, threads), strict=True):
-        parts, tree = parts_of(stage), isinstance(stage, JoinStage) and stage.plan.count is None
-        for cell in range(grid.cells) if isinstance(stage, JoinStage) else ():
-            found += range(first + cell * parts + tree, first + (cell + 1) * parts)
-        first += grid.cells * parts
+        for _ in range(grid.cells):
+            for inner in with_inner(stage):
+                parts = 1 if isinstance(inner, FixpointStage) else parts_of(inner)
+                tree = isinstance(inner, JoinStage) and inner.plan.count is None
+                found += range(first + tree, first + parts) if isinstance(inner, JoinStage) else ()
+                first += parts
     return frozenset(found)
 
 

@@ -28,6 +28,7 @@ from plans.programs.reads import feeds, inputs, occurrences, occurrences_of_plan
 from plans.programs.stages import (
     BandStage,
     Feed,
+    FixpointStage,
     GroupStage,
     JoinStage,
     LinearStage,
@@ -218,7 +219,7 @@ class _Search:
             options += _of_join(stage, requirement)
         elif isinstance(stage, BandStage):
             options += _of_band(stage, requirement)
-        else:
+        elif not isinstance(stage, FixpointStage):  # whose rows derive rows of other cells
             options += _of_feeds(stage, requirement)
             if isinstance(stage, TimedStage) and requirement == ANYHOW:
                 options.append(("anyhow", [ANYHOW, EVERYWHERE]))

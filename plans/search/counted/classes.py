@@ -21,9 +21,9 @@ from plans.plan import Bound, Plan
 from plans.search.counted.fans import Fans, fans
 from plans.theory.hypergraph import Hypergraph
 
-CONSTANT, LOGARITHMIC, ENCLOSED, ENUMERATED, FIRST_ORDER, BAG = range(6)
+CONSTANT, LOGARITHMIC, ENCLOSED, ENUMERATED, FIRST_ORDER, BAG, RECURSIVE = range(7)
 """How the cost of an update grows, from the best: O(1), O(log n), O(λ), with the joined rows, with a path, with a
-bag."""
+bag, with what is derived."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ _KINDS = {
     "group": "a row for each group, with its aggregates",
     "group (percentile)": "a row for each group, whose values are kept in order",
     "top-k": "the first rows of each group in an order",
+    "recursion (union)": "rows that are derived from the inputs and from each other, each once",
+    "recursion (union all)": "rows that are derived from the inputs and from each other, as often as they are derived",
     "band join": "a join by a comparison: both sides are kept in the order of the compared values",
 }
 _OVER = "window functions: every row, with values computed from the rows around it in an order"

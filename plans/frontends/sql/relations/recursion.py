@@ -1,6 +1,8 @@
-"""Recursive CTEs that read no table, such as the days of a year. Part of `plans.frontends.sql`.
+"""Recursive CTEs. Part of `plans.frontends.sql`.
 
-Their rows are computed when the query is read, and become an array of constants::
+Those that read a table are only marked here; `plans.frontends.sql.relations.fixpoints` translates them.
+
+The others, such as the days of a year, are constant. Their rows are computed when the query is read, and become an array of constants::
 
     WITH RECURSIVE d AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM d WHERE n < 3)
     ->  WITH d AS (SELECT * FROM UNNEST(FROM_JSON('[{"c0":1},{"c0":2},{"c0":3}]', 'array<struct<c0:int32>>')) AS d(n))
@@ -38,34 +40,46 @@ _STEP = {"expressions", "from_", "from", "where", "kind"}
 
 
 def with_recursions(root: exp.Expression, tables: Container[str], text: Text) -> exp.Expression:
-    """Replaces CTEs that read themselves by their rows. Raises PlanError if they read tables."""
+    """Replaces CTEs that read themselves by their rows if they are constant, and marks them otherwise."""
     for clause in nodes(root, exp.With):
         for cte in clause.expressions:
-            if _reads(cte.this, cte.alias) and (clause.args.get("recursive") or cte.alias not in tables):
-                cte.set("this", placed(_Recursion(cte, text).rows(), extent(cte)))
+            if reads_of(cte.this, cte.alias) and (clause.args.get("recursive") or cte.alias not in tables):
+                constants = _Recursion.of(cte, text)
+                if constants is None:
+                    unwrapped(cte.this).meta[RECURSIVE] = cte
+                else:
+                    cte.set("this", placed(constants.rows(), extent(cte)))
         clause.set("recursive", None)
     return root
 
 
-def _reads(node: exp.Expression, name: str) -> bool:
-    return any(table.name.lower() == name.lower() and not table.db for table in nodes(node, exp.Table))
+RECURSIVE = "recursive"
+"""The mark of the query of a recursive CTE, with the CTE."""
+
+
+def reads_of(node: exp.Expression, name: str) -> list[exp.Table]:
+    """Returns the occurrences of a CTE, by its name, in a query."""
+    return [table for table in nodes(node, exp.Table) if table.name.lower() == name.lower() and not table.db]
 
 
 class _Recursion:
     """A recursive CTE: rows of constants, and a SELECT that makes new rows of the rows of the step before."""
 
-    def __init__(self, cte: exp.CTE, text: Text) -> None:
-        self._cte = cte
-        self._text = text
+    @classmethod
+    def of(cls, cte: exp.CTE, text: Text) -> _Recursion | None:
+        """Returns the recursion of a CTE, or None if it reads tables."""
         union = unwrapped(cte.this)
         plain = isinstance(union, exp.Union) and {name for name, value in union.args.items() if value} <= _UNION
-        first = self._constants(union.this) if plain else None
+        first = cls._constants(union.this) if plain else None
         step = unwrapped(union.expression) if plain else None
-        if first is None or not isinstance(step, exp.Select) or not self._is_step(step):
-            words = text.words.phrase("WITH RECURSIVE")
-            hint = "join the relation with itself once for each level"
-            raise text.error("WITH RECURSIVE over a table is not supported", cte, hint, words)
-        self._distinct = bool(union.args.get("distinct"))
+        if first is None or not isinstance(step, exp.Select) or not cls._is_step(step, cte):
+            return None
+        return cls(cte, text, first, step)
+
+    def __init__(self, cte: exp.CTE, text: Text, first: list[list[exp.Expression]], step: exp.Select) -> None:
+        self._cte = cte
+        self._text = text
+        self._distinct = bool(unwrapped(cte.this).args.get("distinct"))
         self._step = step
         names = [item.alias_or_name or f"col{place}" for place, item in enumerate(first[0], 1)]
         self._names = cte.alias_column_names or names
@@ -76,11 +90,12 @@ class _Recursion:
         self._alias = (source.alias or source.name).lower()
         self._first = [[self._value(item, ()) for item in row] for row in first]
 
-    def _constants(self, node: exp.Expression) -> list[list[exp.Expression]] | None:
+    @classmethod
+    def _constants(cls, node: exp.Expression) -> list[list[exp.Expression]] | None:
         """Returns the rows of a query without tables, or None for another query."""
         node = unwrapped(node)
         if isinstance(node, exp.Union) and node.args.get("distinct") is False:
-            both = self._constants(node.this), self._constants(node.expression)
+            both = cls._constants(node.this), cls._constants(node.expression)
             return None if both[0] is None or both[1] is None else both[0] + both[1]
         if isinstance(node, exp.Values):
             return [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
@@ -89,14 +104,15 @@ class _Recursion:
         clauses = {name for name, value in node.args.items() if value}
         source = node.args.get("from_") or node.args.get("from")
         if source is not None and isinstance(source.this, exp.Values) and len(node.expressions) == 1:
-            return self._constants(source.this) if clauses <= _STEP and node.expressions[0].is_star else None
+            return cls._constants(source.this) if clauses <= _STEP and node.expressions[0].is_star else None
         return [node.expressions] if clauses <= {"expressions", "kind"} else None
 
-    def _is_step(self, select: exp.Select) -> bool:
+    @staticmethod
+    def _is_step(select: exp.Select, cte: exp.CTE) -> bool:
         """Returns whether a SELECT reads only the rows of the step before."""
         clause = select.args.get("from_") or select.args.get("from")
         source = clause.this if clause is not None else None
-        if not isinstance(source, exp.Table) or source.name.lower() != self._cte.alias.lower():
+        if not isinstance(source, exp.Table) or source.name.lower() != cte.alias.lower():
             return False
         known = {name for name, value in select.args.items() if value} <= _STEP and not source.args.get("joins")
         return known and len(nodes(select, exp.Query, exp.Window, exp.AggFunc)) == 1

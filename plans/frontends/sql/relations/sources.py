@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from plans.frontends.sql.relations.fixpoints import fixpoint
+from plans.frontends.sql.relations.recursion import RECURSIVE
 from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, kept
 from plans.frontends.sql.shape import flat, unwrapped
 from plans.frontends.sql.text.place import extent
@@ -93,7 +95,9 @@ def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: ex
     key = id(body), not names
     if key not in known:
         inside, wanted = replace(scope, ctes=visible), {"unique": not names}
-        if flat(body):
+        if RECURSIVE in body.meta:
+            known[key] = body, fixpoint(body, inside)
+        elif flat(body):
             wanted |= {"typed": bool(body.args.get("distinct"))}
             frame = scope.reading.flatten(body, inside, preferred=name, new_frame=True, **wanted)
             known[key] = body, kept(frame, name, body, scope)

@@ -1,0 +1,255 @@
+"""Recursions: the rows that a body of stages derives from the inputs and from these rows themselves.
+
+A batch runs in rounds. In each, the rows that changed in the round before go through the body, whose stages deliver the
+derivations that they gain or lose. With UNION ALL, a row is there as often as it is derived, and the rounds end when no
+row changes.
+
+With UNION, a row is there if it is derived at all. Rows that only derive each other must not stay, so every row has a
+stamp when it is inserted, greater than those of all rows that are there, and two counts: of its derivations, and of
+those that are *founded*, whose rows all have smaller stamps than its own.
+
+- While there are rows without a founded derivation, these are deleted: their derivations of others are lost with them.
+- Then rows that are not there, and have derivations, are inserted with a new stamp.
+
+All rows that stay have a founded derivation, so by induction on their stamps each follows from the inputs. A row that
+was deleted and has another derivation comes back in the second step: the net has neither change. This is a counting
+algorithm in the sense of Hu, Motik and Horrocks (AAAI 2018) without backward evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from crown.errors import ChangeError
+from crown.kernels.memory.arena import T_TALLIES
+from crown.kernels.memory.tables import table_at
+from crown.stages.feeds import readers
+from crown.stages.protocol import Part, Stage
+from crown.stages.tables.counted_tuples import CountedTuples
+from crown.store.zset import Zset
+from plans.programs.reads import key_of
+from plans.programs.stages import FixpointStage
+from plans.schema import Column
+
+COUNT, FOUNDED, STAMP = range(3)
+MOST_ROUNDS = 10_000
+"""A batch with more rounds is rejected: it does not end, as far as can be known."""
+
+
+class Fixpoint(Stage):
+    """Runs a recursion. ``sources``: the columns that each feed reads.
+
+    ``body``: the stages that derive rows. ``tables``: the columns of each of its tables, the last of which has the rows
+    of this stage. ``check``: raises to stop a batch. ``undone``: True after a batch that was stopped and undone, until
+    the next one begins.
+    """
+
+    def __init__(
+        self,
+        stage: FixpointStage,
+        sources: Sequence[Sequence[Column]],
+        body: Sequence[Stage],
+        tables: Sequence[Sequence[Column]],
+        part: Part,
+        check: Callable[[], None],
+    ) -> None:
+        self.stage = stage
+        self.inputs = tuple(feed.source for feed in stage.feeds)
+        self.columns = body[-1].columns[: len(body[-1].columns) - stage.distinct]
+        self.body = body
+        self.parts = (part.arena, *(arena for inner in body for arena in inner.parts))
+        self.undone = False
+        self._check = check
+        self._part = part
+        self._readers = readers(stage.feeds, sources, part.dictionary)
+        self._names = [table.name.lower() for table in stage.tables]
+        rows = [column.name.lower() for column in stage.tables[-1].columns]
+        self._read = [rows.index(column.name.lower()) for column in tables[-1]]
+        self._empty = [Zset.empty(len(columns)) for columns in tables]
+        self._nothing = Zset.empty(len(self.columns))
+        self._sources = [tuple(key_of(source) for source in inner.inputs) for inner in body]
+        part.open(1)
+        self._rows = CountedTuples(part, 0, len(self.columns), 3 if stage.distinct else 1)
+        self._record, _ = part.record(self._rows.table + T_TALLIES, 1)
+        self._log: list[tuple[Zset, int]] = []  # what this batch has added to the counts of rows: events, and the count
+        self._applied: list[Sequence[Zset]] = []  # the changes of the tables of the body, in this batch
+
+    # -- a batch -------------------------------------------------------------------------------------------------------
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """Applies a batch. O(rows that are derived from what changes, once per round in which they change). Raises
+        ChangeError if the rounds do not end."""
+        self.undone = False
+        self._log, self._applied = [], []
+        try:
+            given = [reader.zset(net).net() for reader, net in zip(self._readers, nets, strict=True)]
+            derived = self._derived([*given, self._empty[-1]])
+            changed = self._in_stamps(derived) if self.stage.distinct else self._in_sums(derived)
+            return Zset.gathered(changed, len(self.columns)).net()
+        except BaseException:
+            with self._part.budget.lifted():
+                self._undo_rounds()
+            self.undone = True
+            raise
+        finally:
+            self._log, self._applied = [], []
+
+    def _in_sums(self, derived: Zset) -> list[Zset]:
+        """Returns the changes of the rows, which are as often there as they are derived."""
+        changed = []
+        for _ in self._rounds():
+            net = derived.net()
+            if not len(net):
+                return changed
+            self._add(net, COUNT)
+            changed.append(net)
+            derived = self._derived_by(net)
+        raise AssertionError("the rounds end, or raise")
+
+    def _in_stamps(self, derived: Zset) -> list[Zset]:
+        """Returns the changes of the rows, which are there if they are derived."""
+        changed: list[Zset] = []
+        absent: list[Zset] = []  # rows that were not there when their derivations changed
+        for _ in self._rounds():
+            lost, missing = self._counted(derived)
+            absent += missing
+            if len(lost):
+                absent.append(lost)
+                change = self._deleted(lost)
+            else:
+                change = self._inserted(_distinct(absent, len(self.columns)))
+                absent = []
+                if not len(change):
+                    return changed
+            changed.append(_without_last(change))
+            derived = self._derived_by(change)
+        raise AssertionError("the rounds end, or raise")
+
+    def _rounds(self) -> Iterator[int]:
+        for number in range(MOST_ROUNDS):
+            self._check()
+            yield number
+        raise ChangeError(
+            f"a recursion took more than {MOST_ROUNDS:,} rounds; nothing was applied. "
+            + ("Add a condition that ends it" if self.stage.distinct else "Rows derive themselves in a circle, or a "
+               "condition that ends it is missing; UNION instead of UNION ALL has every row once")
+        )  # fmt: skip
+
+    def _counted(self, derived: Zset) -> tuple[Zset, list[Zset]]:
+        """Adds gained and lost derivations to the counts of their rows. Returns the rows that are there and have no
+        founded derivation any more, and rows that are not there."""
+        rows, stamps = _without_last(derived), derived.rows[:, -1]
+        stamped = self._add(rows, COUNT)[:, STAMP]
+        founded = stamps < stamped
+        self._add(rows[founded], FOUNDED)
+        fewer = _distinct([rows[founded & (rows.weights < 0)]], len(self.columns))
+        return fewer[self._rows.counts_of(fewer)[:, FOUNDED] == 0], [rows[stamped == 0]]
+
+    def _deleted(self, rows: Zset) -> Zset:
+        """Deletes rows. Returns them with their stamps, as a change of the last table of the body."""
+        stamps = self._rows.counts_of(rows)[:, STAMP]
+        self._add(Zset(rows.rows, -stamps), STAMP)
+        return Zset(np.column_stack([rows.rows, stamps]), -rows.weights)
+
+    def _inserted(self, rows: Zset) -> Zset:
+        """Inserts those rows that are not there, and have derivations, with a new stamp. Returns them with it, as a
+        change of the last table of the body."""
+        counts = self._rows.counts_of(rows)
+        derived = (counts[:, STAMP] == 0) & (counts[:, COUNT] > 0)
+        rows = rows[derived]
+        arena = self._part.arena
+        arena[self._record] += 1
+        stamps = np.full(len(rows), arena[self._record])
+        self._add(Zset(rows.rows, stamps), STAMP)
+        self._add(Zset(rows.rows, counts[derived, COUNT]), FOUNDED)
+        return Zset(np.column_stack([rows.rows, stamps]), rows.weights)
+
+    def _add(self, events: Zset, count: int) -> np.ndarray:
+        """Adds the weights of events to a count of their rows. Returns their counts before."""
+        before = self._rows.add(events, np.full(len(events), count))
+        self._log.append((events, count))
+        return before
+
+    def _derived_by(self, change: Zset) -> Zset:
+        """Returns the derivations that are gained and lost by a change of the rows."""
+        read = change if self._read == list(range(change.width)) else change.project(self._read).net()
+        return self._derived([*self._empty[:-1], read])
+
+    def _derived(self, nets: Sequence[Zset]) -> Zset:
+        """Applies changes of the tables of the body. Returns the derivations that are gained and lost. If it raises,
+        the body is unchanged."""
+        found: dict[str | int, Zset] = dict(zip(self._names, nets, strict=True))
+        done: list[tuple[Stage, list[Zset]]] = []
+        try:
+            for number, (inner, sources) in enumerate(zip(self.body, self._sources, strict=True)):
+                inputs = [found[source] for source in sources]
+                found[number] = inner.apply(inputs)
+                done.append((inner, inputs))
+        except BaseException:
+            with self._part.budget.lifted():
+                for inner, inputs in reversed(done):
+                    inner.undo(inputs)
+            raise
+        self._applied.append(nets)
+        return found[len(self.body) - 1]
+
+    def _undo_rounds(self) -> None:
+        """Undoes the rounds of this batch."""
+        for events, count in reversed(self._log):
+            self._rows.add(events.negated(), np.full(len(events), count))
+        if self._applied:
+            applied = zip(*self._applied, strict=True)
+            self._derived([Zset.gathered(nets, nets[0].width).net().negated() for nets in applied])
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """Yields the rows. O(rows)."""
+        for rows, counts in self._rows.scan():
+            weights = self._weights(counts)
+            yield Zset(rows, weights)[weights != 0]
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """Returns the multiplicity of a row. O(1)."""
+        return int(self._weights(self._rows.counts_of(Zset(row.reshape(1, -1), np.ones(1, np.int64))))[0])
+
+    def _weights(self, counts: np.ndarray) -> np.ndarray:
+        return (counts[:, STAMP] > 0).astype(np.int64) if self.stage.distinct else counts[:, COUNT]
+
+    # -- maintenance ---------------------------------------------------------------------------------------------------
+
+    @override
+    def mark_values(self) -> None:
+        for inner in self.body:
+            inner.mark_values()
+        self._part.mark_words(self._rows.table, self.columns)
+
+    @override
+    def check_invariants(self) -> None:
+        for inner in self.body:
+            inner.check_invariants()
+        for _, counts in self._rows.scan():
+            assert (counts[:, COUNT] > 0).all(), "a row without derivations is stored"
+            if self.stage.distinct:
+                assert (counts[:, STAMP] > 0).all(), "a row with derivations is not there"
+                assert (counts[:, FOUNDED] > 0).all(), "a row has no founded derivation"
+                assert (counts[:, FOUNDED] <= counts[:, COUNT]).all(), "more derivations are founded than there are"
+
+    def stats(self) -> Mapping[str, Any]:
+        """Returns the number of rows, and the counters of the stages of the body."""
+        return {"rows": len(self._rows), "body": [inner.stats() for inner in self.body]}
+
+
+def _without_last(rows: Zset) -> Zset:
+    return Zset(rows.rows[:, :-1], rows.weights)
+
+
+def _distinct(parts: Sequence[Zset], width: int) -> Zset:
+    """Returns the rows of some parts once each, with the weight 1."""
+    rows = np.concatenate([part.rows for part in parts]) if parts else np.empty((0, width), np.int64)
+    found = Zset(rows, np.ones(len(rows), np.int64)).net()
+    return Zset(found.rows, np.ones(len(found), np.int64))
