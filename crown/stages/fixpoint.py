@@ -28,6 +28,7 @@ from crown.errors import ChangeError
 from crown.kernels.memory.arena import T_TALLIES
 from crown.kernels.memory.tables import table_at
 from crown.stages.feeds import readers
+from crown.stages.joins.core import Join
 from crown.stages.protocol import Part, Stage
 from crown.stages.tables.counted_tuples import CountedTuples
 from crown.store.zset import Zset
@@ -44,8 +45,8 @@ class Fixpoint(Stage):
     """Runs a recursion. ``sources``: the columns that each feed reads.
 
     ``body``: the stages that derive rows. ``tables``: the columns of each of its tables, the last of which has the rows
-    of this stage. ``check``: raises to stop a batch. ``undone``: True after a batch that was stopped and undone, until
-    the next one begins.
+    of this stage. ``check``: raises to stop a batch. ``undone``: True after a batch that was stopped there and undone,
+    until the next one begins.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Fixpoint(Stage):
         self.parts = (part.arena, *(arena for inner in body for arena in inner.parts))
         self.undone = False
         self._check = check
+        self._stopped = False  # True if what stops the batch does so at a place where its state is known
         self._part = part
         self._readers = readers(stage.feeds, sources, part.dictionary)
         self._names = [table.name.lower() for table in stage.tables]
@@ -83,7 +85,7 @@ class Fixpoint(Stage):
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(rows that are derived from what changes, once per round in which they change). Raises
         ChangeError if the rounds do not end."""
-        self.undone = False
+        self.undone = self._stopped = False
         self._log, self._applied = [], []
         try:
             given = [reader.zset(net).net() for reader, net in zip(self._readers, nets, strict=True)]
@@ -93,7 +95,7 @@ class Fixpoint(Stage):
         except BaseException:
             with self._part.budget.lifted():
                 self._undo_rounds()
-            self.undone = True
+            self.undone = self._stopped
             raise
         finally:
             self._log, self._applied = [], []
@@ -131,7 +133,9 @@ class Fixpoint(Stage):
 
     def _rounds(self) -> Iterator[int]:
         for number in range(MOST_ROUNDS):
+            self._stopped = True
             self._check()
+            self._stopped = False
             yield number
         raise ChangeError(
             f"a recursion took more than {MOST_ROUNDS:,} rounds; nothing was applied. "
@@ -184,6 +188,7 @@ class Fixpoint(Stage):
         the body is unchanged."""
         found: dict[str | int, Zset] = dict(zip(self._names, nets, strict=True))
         done: list[tuple[Stage, list[Zset]]] = []
+        inner: Stage | None = None
         try:
             for number, (inner, sources) in enumerate(zip(self.body, self._sources, strict=True)):
                 inputs = [found[source] for source in sources]
@@ -191,8 +196,9 @@ class Fixpoint(Stage):
                 done.append((inner, inputs))
         except BaseException:
             with self._part.budget.lifted():
-                for inner, inputs in reversed(done):
-                    inner.undo(inputs)
+                for earlier, inputs in reversed(done):
+                    earlier.undo(inputs)
+            self._stopped = isinstance(inner, (Join, Fixpoint)) and inner.undone
             raise
         self._applied.append(nets)
         return found[len(self.body) - 1]
@@ -203,7 +209,7 @@ class Fixpoint(Stage):
             self._rows.add(events.negated(), np.full(len(events), count))
         if self._applied:
             applied = zip(*self._applied, strict=True)
-            self._derived([Zset.gathered(nets, nets[0].width).net().negated() for nets in applied])
+            self._derived([Zset.gathered(nets, nets[0].width).negated().net() for nets in applied])
 
     # -- results -------------------------------------------------------------------------------------------------------
 

@@ -51,9 +51,19 @@ QUERIES = {
         "SELECT MAX(n) AS m, SUM(n) AS s FROM (SELECT ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS n FROM r)",
         (2,),
     ),
+    "recursion": (
+        "WITH RECURSIVE p AS (SELECT k, x FROM r WHERE k < 3 UNION SELECT p.k, r.x FROM p JOIN r ON p.x = r.k) "
+        "SELECT k, COUNT(*) AS n FROM p GROUP BY k",
+        (1, 2),
+    ),
+    "recursion with duplicates": (
+        "WITH RECURSIVE p AS (SELECT k, x, 1 AS d FROM r UNION ALL SELECT p.k, s.y, p.d + 1 FROM p JOIN s ON p.x = s.k "
+        "WHERE p.d < 3) SELECT k, x, d FROM p",
+        (1,),
+    ),
     "not exists": ("SELECT DISTINCT k FROM r WHERE NOT EXISTS (SELECT * FROM s WHERE s.k = r.k)", (1,)),
 }
-EVERY_RUN = [("grouped", 2), ("merged", 2), ("outer", 2), ("not exists by the least", 2), ("not exists", 1)]
+EVERY_RUN = [("grouped", 2), ("merged", 2), ("outer", 2), ("not exists by the least", 2), ("not exists", 1), ("recursion", 2)]
 CASES = [
     pytest.param(name, cells, id=f"{name}-{cells}", marks=[] if (name, cells) in EVERY_RUN else [pytest.mark.slow])
     for name, (_, cut) in QUERIES.items()

@@ -17,6 +17,7 @@ import crown.stages
 import plans
 from crown.kernels.memory.tables import table_at
 from crown.programs.program import ProgramEngine
+from crown.stages.fixpoint import Fixpoint
 from crown.stages.groups.group import Groups
 from crown.stages.joins import cyclic
 from crown.stages.joins.bands import Bands
@@ -66,8 +67,10 @@ SLICES = (
     "SELECT x.a FROM r x WHERE (SELECT COUNT(*) FROM r y WHERE y.b >= x.b AND y.a = x.a) >= 2",
     "SELECT x.a FROM r x WHERE (SELECT SUM(1 - y.b) FROM r y WHERE y.a < x.a) < 0.25 * (SELECT SUM(z.b) FROM r z)",
 )
+_RECURSIVE = program_queries.lines(program_queries.RECURSIVE)
+_SAMPLE = dict.fromkeys([*program_queries.QUERIES[::4], *_RECURSIVE, TRIANGLES])
 CASES = [
-    *((query, program_queries.TABLES) for query in (*program_queries.QUERIES[::4], TRIANGLES)),
+    *((query, program_queries.TABLES) for query in _SAMPLE),
     *((query, test_clock.SCHEMA) for query in test_clock.QUERIES[::4]),
     (SINGLE, LOOSE),
     *((query, program_queries.TABLES) for query in (*BANDS, *SLICES)),
@@ -129,6 +132,7 @@ def test_every_stage_obeys_the_law(query: str, tables: Any) -> None:
 KINDS: dict[type[Stage], str] = {
     Bands: BANDS[0],
     CyclicCount: TRIANGLES,
+    Fixpoint: program_queries.P + " SELECT a, b FROM p",
     Groups: "SELECT a, SUM(b) AS s, MAX(b) AS m FROM r GROUP BY a",
     Join: "SELECT x.a, y.b FROM r x JOIN r y ON x.b = y.a",
     Over: "SELECT a, b, SUM(b) OVER (PARTITION BY a ORDER BY b) AS s FROM r",

@@ -12,7 +12,10 @@ grouped by the variables of the head: a tuple that occurs twice in a table count
 count. As in SQL, NULLs are not aggregated, and a head without variables has one row even if there is no valuation. A
 negated atom holds if no tuple matches; its variables that no other atom has match any value.
 
-Recursion, rules with different head predicates, and unsafe variables are rejected with a specific message.
+Rules whose body reads their own head are a recursion: the result is the least set that satisfies all rules. The head
+is then read by positive atoms only, and its rules have no aggregates.
+
+Rules with different head predicates, and unsafe variables, are rejected with a specific message.
 """
 
 from __future__ import annotations
@@ -26,9 +29,10 @@ from plans.frontends.branches import balanced, shaped
 from plans.frontends.datalog.head import Head
 from plans.frontends.datalog.terms import WORDS
 from plans.frontends.datalog.tokens import Token
+from plans.frontends.recursive import fixpoint, readings, rows_of
 from plans.queries.algebra import Group, Query, Relation, SetOperation, Source
 from plans.queries.variables import join_type
-from plans.schema import Schema, tables_hint
+from plans.schema import Schema, Table, tables_hint
 from plans.types import why_untyped
 
 
@@ -38,23 +42,65 @@ class _Reader(Head):
     def __init__(self, text: str, schema: Schema) -> None:
         super().__init__(text)
         self.schema = schema
+        self.derived: Table | None = None  # those of the head, for the rules that read it
 
     def rules(self) -> Relation:
-        """Returns the union of all rules."""
-        found: list[tuple[Query | Group, Token]] = []
-        while not found or self.here.kind != "end":
-            head = self.here
-            made = self.rule(found[0][1] if found else None)
-            found.append((made, head))
+        """Returns the union of all rules, or the recursion that they are."""
+        starts = [0, *(place for place, token in enumerate(self.tokens, 1) if token.text == ".")]
+        starts = [start for start in starts if start == 0 or self.tokens[start].kind != "end"]
+        first = self.tokens[0]
+        steps = [start for start in starts if self.reads(start, first)]
+        if len(steps) == len(starts):
+            what = f"Datalog: every rule of {first.text} reads {first.text}"
+            raise self.error(what, first, hint="begin with a rule that does not")
+        found = [self.rule_at(start, first) for start in starts if start not in steps]
         relations = [relation for relation, _ in found]
-        if len(found) == 1:
-            return relations[0]
         types = [column.type for column in relations[0].columns]
         for relation, head in found[1:]:
             self.fit(relation, head, types)
         names = [column.name for column in relations[0].columns]
         inputs = tuple(shaped(relation, names, types) for relation in relations)
-        return SetOperation(inputs, balanced("union", range(len(inputs))))
+        union = SetOperation(inputs, balanced("union", range(len(inputs)))) if len(inputs) > 1 else inputs[0]
+        return self.recursion(union, steps, first) if steps else union
+
+    def rule_at(self, start: int, first: Token) -> tuple[Query | Group, Token]:
+        """Returns the relation of the rule that begins at a token, and its head."""
+        self.index = start
+        return self.rule(first), self.tokens[start]
+
+    def reads(self, start: int, head: Token) -> bool:
+        """Returns whether the body of the rule that begins at a token reads a predicate that is no table."""
+        for place in range(start + 1, len(self.tokens)):
+            before, token = self.tokens[place - 1 : place + 1]
+            if token.text == "." or token.kind == "end" or head.text in self.schema:
+                return False
+            if token.text == head.text and self.is_atom(place) and before.text.lower() in (":-", ",", "not", "!"):
+                return True
+        return False
+
+    def recursion(self, union: Relation, steps: list[int], first: Token) -> Relation:
+        """Returns the recursion with the first rows `union`. `steps`: where the rules begin that read their head."""
+        rows = self.derived = rows_of(first.text, union.columns, distinct=True)
+        self.schema = Schema((*self.schema.values(), rows), self.schema.derived)
+        made = []
+        for relation, head in (self.rule_at(start, first) for start in steps):
+            types = [column.type for column in union.columns]
+            self.fit(relation, head, types)
+            changed = next((i for i, column in enumerate(union.columns) if types[i] != column.type), None)
+            if changed is not None:
+                raise self.error(
+                    f"Datalog: argument {changed + 1} has the type {relation.columns[changed].type} here and "
+                    f"{union.columns[changed].type} in rules that do not read {first.text}", head,
+                    hint="give all rules of a predicate the same types",
+                )  # fmt: skip
+            mine = readings(relation, rows)
+            if isinstance(mine, str) or not isinstance(relation, Query):
+                raise self.error(
+                    f"Datalog: a rule that reads its own head, {first.text}, negates it or has an aggregate", head,
+                    hint="negate and aggregate in another view, over this one",
+                )  # fmt: skip
+            made.append((relation, mine))
+        return fixpoint(union, made, rows)
 
     def fit(self, relation: Query | Group, head: Token, types: list[str]) -> None:
         """Widens the types of the union to those of one more rule. Raises PlanError if the rule has other columns."""
@@ -72,11 +118,11 @@ class _Reader(Head):
                 )  # fmt: skip
             types[i] = both
 
-    def rule(self, first: Token | None) -> Query | Group:
+    def rule(self, first: Token) -> Query | Group:
         """Returns the relation of one rule. `first` is the head of the first rule."""
         self.sources, self.conditions, self.variables, self.existential = [], [], {}, set()
         head = self.name("the head's name")
-        if first is not None and head.text != first.text:
+        if head.text != first.text:
             raise self.error(
                 f"Datalog: the rules define {first.text} and {head.text}; one predicate is expected", head,
                 hint="create a view for each predicate",
@@ -156,8 +202,6 @@ class _Reader(Head):
         """Returns the relation of the atom at the current token."""
         token = self.name("a relation")
         if token.text not in self.schema:
-            if token.text == head.text:
-                raise self.error("Datalog: recursion is not supported", token)
             raise self.error(f"unknown relation {token.text}", token, hint=tables_hint(self.schema, token.text))
         alias, taken = token.text, {source.alias.lower() for source in self.sources}
         uses = 1
@@ -169,24 +213,25 @@ class _Reader(Head):
     def columns(self, source: Source, argument: Callable[[Expr], None]) -> None:
         """Reads the arguments of an atom with the function `argument`."""
         table, token = source.table, self.tokens[self.index - 1]
+        columns = table.columns if table != self.derived else table.columns[:-1]  # without the stamp
         self.want("(")
         position = 0
         while not self.take(")"):
             if position:
                 self.want(",")
-            if position >= len(table.columns):
+            if position >= len(columns):
                 raise self.error(
-                    f"{table.name} has {len(table.columns)} columns, but this atom has more arguments", token
+                    f"{table.name} has {len(columns)} columns, but this atom has more arguments", token
                 )
-            column = source.qualified(table.columns[position].name)
+            column = source.qualified(columns[position].name)
             why = why_untyped(column.type)
             if why is not None and self.here.text != "_":
-                raise self.error(f"column {table.name}.{table.columns[position].name} has no type", self.here, why)
+                raise self.error(f"column {table.name}.{columns[position].name} has no type", self.here, why)
             argument(column)
             position += 1
-        if position != len(table.columns):
+        if position != len(columns):
             raise self.error(
-                f"{table.name} has {len(table.columns)} columns, but this atom has {position} arguments", token
+                f"{table.name} has {len(columns)} columns, but this atom has {position} arguments", token
             )
 
     def bind(self, column: Expr) -> None:

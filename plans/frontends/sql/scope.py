@@ -45,6 +45,8 @@ class Reading:
     flatten: Callable[..., Frame]  # `select.flatten`
     notes: dict[str, None] = field(default_factory=dict)
     warnings: dict[int, str] = field(default_factory=dict)  # by position
+    stamped: str = ""
+    """The name of the table whose last column is a stamp, which no query names (`plans.frontends.recursive`)."""
     ctes: dict[tuple[int, bool], tuple[exp.Expression, Frame | Algebra]] = field(default_factory=dict)
     """The translated CTEs, by identity, and whether their columns must have different names."""
 

@@ -128,6 +128,7 @@ ONE_CALL = "SELECT x, COUNT(*) AS n, SUM(y) AS t FROM G GROUP BY x"
 JOINED_CALL = "SELECT a.x, COUNT(*) AS n, SUM(h.y) AS t FROM G a, H h WHERE a.y = h.x GROUP BY a.x"
 COUNTED_CALL = "SELECT a.x FROM G a, H h WHERE a.y = h.x"
 STOPPED_CALL = "SELECT x, MAX(y) AS m, SUM(y) AS t FROM G GROUP BY x HAVING COUNT(*) > 1"
+RECURSION = "WITH RECURSIVE p AS (SELECT x, y FROM G UNION SELECT p.x, G.y FROM p JOIN G ON p.y = G.x) SELECT x, y FROM p"
 OUTER = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x"
 MISSING = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x WHERE s.tag IS NULL OR r.x > 1"
 SETS = "SELECT x, y FROM G UNION SELECT y, x FROM G EXCEPT SELECT x, y FROM H"
@@ -178,6 +179,8 @@ SUBJECTS = (
     Subject("windows", WINDOWS, {"G": PAIR}, memory),
     Subject("asof join", ASOF, {"R": PAIR, "S": TAGGED}, memory),
     Subject("mapped asof join", ASOF, {"R": PAIR, "S": TAGGED}, mapped),
+    Subject("recursion", RECURSION, {"G": PAIR}, memory),
+    Subject("mapped recursion", RECURSION, {"G": PAIR}, mapped),
     Subject("database", GROUPS, {"R": PAIR, "S": TAGGED}, _database),
     Subject("enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, memory, enforced=True),
     Subject("mapped enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, mapped, enforced=True),

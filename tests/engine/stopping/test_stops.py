@@ -22,6 +22,7 @@ FULL_OF_WORDS = (
     "set operations",
     "rows",
     "first rows",
+    "recursion",
     "enforced keys",
 )
 

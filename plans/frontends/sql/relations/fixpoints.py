@@ -11,22 +11,21 @@ a *step*, which derives rows from those that are there::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
 from sqlglot import exp
 
-from plans.expressions.build import Expr, call, cast, lit
 from plans.expressions.coercion import common
-from plans.frontends.branches import balanced
+from plans.frontends.recursive import SIMPLE, readings, rows_of
+from plans.frontends.recursive import fixpoint as recursion
 from plans.frontends.sql.relations.recursion import RECURSIVE, reads_of
 from plans.frontends.sql.scope import Frame, Names, Scope
 from plans.frontends.sql.shape import limited, unwrapped
 from plans.frontends.sql.text.place import extent, placed
-from plans.queries.algebra import Fixpoint, Query, Relation, SetOperation, Source, bases, unused
+from plans.queries.algebra import Fixpoint, Query, Relation, Source
 from plans.schema import Column, Schema, Table
-
-_SIMPLE = "select rows of joins, with conditions; aggregate, order or number the rows outside of the recursion"
 
 
 def fixpoint(union: exp.Expression, scope: Scope) -> Fixpoint:
@@ -73,66 +72,36 @@ class _Recursion:
 
     def relation(self) -> Fixpoint:
         """Returns the recursion."""
-        names = self._names()
-        types = [column.type for column in self._first.columns]
-        stamp = [Column(unused("stamp", names), "int64")] if self._distinct else []
-        columns = (*map(Column, names, types), *stamp)
-        schema = self._scope.reading.schema
-        rows = Table(unused(self._cte.alias, schema), columns, distinct=self._distinct)
+        schema, old = self._scope.reading.schema, self._first.columns
+        names = list(self._cte.alias_column_names) or [column.name for column in old]
+        if len(names) != len(old):
+            what = f"{self._cte.alias} has {len(old)} columns, but {len(names)} names are given"
+            raise self._scope.text.error(what, self._cte, "give a name to each column")
+        columns = [Column(name, column.type) for name, column in zip(names, old, strict=True)]
+        rows = rows_of(self._cte.alias, columns, self._distinct, schema)
         known = Schema((*schema.values(), rows), schema.derived)
-        inside = replace(self._scope, reading=replace(self._scope.reading, schema=known))
-        source = Frame(Names()).derived(self._first, "first_rows")
-        outputs = [(name, source.qualified(old.name)) for name, old in zip(names, self._first.columns, strict=True)]
-        outputs += [(column.name, cast(lit(0), column.type)) for column in stamp]
-        first = Query(self._scope.text.text, (source,), (), tuple(outputs), False)
-        steps = [self._step(step, rows, inside) for step in self._steps]
-        body = SetOperation((first, *steps), balanced("union_all", range(1 + len(steps))))
-        return Fixpoint(rows, body, self._distinct)
+        stamped = rows.name if self._distinct else ""
+        inside = replace(self._scope, reading=replace(self._scope.reading, schema=known, stamped=stamped))
+        return recursion(self._first, [self._step(step, columns, rows, inside) for step in self._steps], rows)
 
-    def _names(self) -> list[str]:
-        names = list(self._cte.alias_column_names) or [column.name for column in self._first.columns]
-        if len(names) != len(self._first.columns):
-            count = len(self._first.columns)
-            raise self._scope.text.error(
-                f"{self._cte.alias} has {count} columns, but {len(names)} names are given", self._cte
-            )
-        return names
-
-    def _step(self, step: exp.Expression, rows: Table, scope: Scope) -> Query:
-        name, text = self._cte.alias, scope.text
-        for table in reads_of(step, name):
+    def _step(
+        self, step: exp.Expression, columns: Sequence[Column], rows: Table, scope: Scope
+    ) -> tuple[Query, Sequence[Source]]:
+        for table in reads_of(step, self._cte.alias):
             if not table.alias:
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
             table.set("this", placed(exp.to_identifier(rows.name, quoted=True), extent(table.this)))
         made = self._read(step, scope)
-        if not isinstance(made, Query) or (made.distinct and not self._distinct):
-            raise text.error(f"this step of {name} is more than a SELECT of joined rows", step, _SIMPLE)
-        mine = [source for source in made.sources if source.table == rows]
-        if len(mine) < sum(source.table == rows for source in bases(made)):
-            raise text.error(f"{name} is read in a subquery that cannot be joined", step, _SIMPLE)
-        if any(source.group or source.join != "inner" for source in mine):
-            hint = f"read {name} in FROM, by an inner join or on the side of an outer join whose rows all stay"
-            raise text.error(f"a step of {name} tests whether {name} has a row, or pads it", step, hint)
-        if len(mine) > 1 and not self._distinct:
-            raise text.error(f"this step of {name} reads {name} {len(mine)} times", step, "write UNION, or read it once")
-        return replace(made, outputs=self._outputs(made, mine, rows, step, scope))
-
-    def _outputs(
-        self, made: Query, mine: list[Source], rows: Table, step: exp.Expression, scope: Scope
-    ) -> tuple[tuple[str, Expr], ...]:
-        columns = rows.columns[: len(rows.columns) - self._distinct]
+        mine = readings(made, rows)
+        if isinstance(mine, str):
+            raise scope.text.error(mine, step, SIMPLE)
+        assert isinstance(made, Query)
         if len(made.outputs) != len(columns):
             what = f"this step has {len(made.outputs)} columns, but {self._cte.alias} has {len(columns)}"
-            raise scope.text.error(what, step)
-        outputs = []
+            raise scope.text.error(what, step, "select the same number of columns")
         for column, (_, expr) in zip(columns, made.outputs, strict=True):
             both = scope.text.guarded(step, partial(common, column.type, expr.type))
             if both != column.type:
-                what = f"column {column.name} of {self._cte.alias} has the type {column.type}, but {expr.type} in this step"
-                hint = f"write CAST(... AS {column.type}) here, or CAST(... AS {expr.type}) in its first rows"
-                raise scope.text.error(what, step, hint)
-            outputs.append((column.name, cast(expr, column.type)))
-        if self._distinct:
-            stamps = [source.qualified(rows.columns[-1].name) for source in mine]
-            outputs.append((rows.columns[-1].name, stamps[0] if len(stamps) == 1 else call("greatest", *stamps)))
-        return tuple(outputs)
+                what = f"column {column.name} has the type {expr.type} in this step, and {column.type} in the first rows"
+                raise scope.text.error(what, step, f"write CAST(... AS {column.type}) here, or another type there")
+        return made, mine

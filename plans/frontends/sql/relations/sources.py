@@ -15,7 +15,7 @@ from plans.frontends.sql.shape import flat, unwrapped
 from plans.frontends.sql.text.place import extent
 from plans.queries.algebra import Relation as Algebra
 from plans.queries.algebra import Source
-from plans.schema import tables_hint
+from plans.schema import Column, tables_hint
 from plans.stack import MAX_NESTING
 
 
@@ -53,8 +53,9 @@ def add_named(node: exp.Table, scope: Scope) -> None:
         places = [place for part in node.parts if (place := extent(part)) is not None]
         raise text.error(f"unknown table {name}", node, hint, (places[0][0], places[-1][1]) if places else None)
     table = schema[name]
-    check_names(alias, names, len(table.columns), scope, node)
-    add_source(Source(scope.frame.names.alias(alias), table), alias, names, scope, node)
+    shown = table.columns if name != scope.reading.stamped else table.columns[:-1]
+    check_names(alias, names, len(shown), scope, node)
+    add_source(Source(scope.frame.names.alias(alias), table), alias, names, scope, node, shown)
 
 
 def check_names(alias: str, names: Sequence[str], count: int, scope: Scope, node: exp.Expression) -> None:
@@ -68,11 +69,15 @@ def check_names(alias: str, names: Sequence[str], count: int, scope: Scope, node
         raise scope.text.error(f"two columns of {alias} are called {twice[0]}", node)
 
 
-def add_source(source: Source, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a source under an alias. `names` rename its columns if there are any."""
+def add_source(
+    source: Source, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression,
+    shown: Sequence[Column] | None = None,
+) -> None:  # fmt: skip
+    """Adds a source under an alias. `names` rename its columns if there are any. `shown`: the columns that can be
+    named, by default all."""
     scope.frame.sources.append(source)
-    spelled = names or tuple(column.name for column in source.table.columns)
-    pairs = zip(spelled, source.table.columns, strict=True)
+    columns = source.table.columns if shown is None else shown
+    pairs = zip(names or tuple(column.name for column in columns), columns, strict=True)
     scope.add(Relation.of(alias, ((name, source.qualified(column.name)) for name, column in pairs)), node)
 
 

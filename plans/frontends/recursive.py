@@ -1,0 +1,61 @@
+"""Recursions, for all query languages: first rows, and steps that derive rows from those that are there.
+
+A step is a join core that reads the rows of the recursion as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from plans.expressions.build import Expr, call, cast, lit
+from plans.frontends.branches import balanced
+from plans.queries.algebra import Fixpoint, Query, Relation, SetOperation, Source, bases, unused
+from plans.schema import Column, Table
+
+SIMPLE = "select rows of joins, with conditions; aggregate, order or number rows outside of the recursion"
+
+
+def rows_of(name: str, columns: Sequence[Column], distinct: bool, taken: Iterable[str] = ()) -> Table:
+    """Returns the table of the rows of a recursion, for its steps. ``taken``: names of other tables."""
+    stamp = [Column(unused("stamp", [column.name for column in columns]), "int64")] if distinct else []
+    return Table(unused(name, taken), (*columns, *stamp), distinct=distinct)
+
+
+def readings(step: Relation, rows: Table) -> list[Source] | str:
+    """Returns the sources of a step that are the rows of its recursion, or why the relation cannot be a step."""
+    name = rows.name
+    if not isinstance(step, Query) or (step.distinct and not rows.distinct):
+        return f"this step of {name} is more than a SELECT of joined rows"
+    mine = [source for source in step.sources if source.table == rows]
+    if len(mine) < sum(source.table == rows for source in bases(step)):
+        return f"this step reads {name} in a subquery that cannot be joined"
+    if any(source.group or source.join != "inner" for source in mine):
+        return f"this step tests whether {name} has a row, or pads it"
+    if len(mine) > 1 and not rows.distinct:
+        return f"this step reads {name} more than once, which UNION ALL does not allow"
+    return mine
+
+
+def fixpoint(first: Relation, steps: Sequence[tuple[Query, Sequence[Source]]], rows: Table) -> Fixpoint:
+    """Returns a recursion. ``steps``: with their sources that are its rows (`readings`), and outputs with its types."""
+    columns = rows.columns[: len(rows.columns) - rows.distinct]
+    table = Table("first_rows", first.columns)
+    source = Source(table.name, table, input=first)
+    outputs = [(one.name, source.qualified(old.name)) for one, old in zip(columns, first.columns, strict=True)]
+    made = [Query(first.text, (source,), (), _with_stamp(outputs, [], rows), False)]
+    for step, mine in steps:
+        given = [(one.name, cast(expr, one.type)) for one, (_, expr) in zip(columns, step.outputs, strict=True)]
+        stamps = [source.qualified(rows.columns[-1].name) for source in mine]
+        made.append(replace(step, outputs=_with_stamp(given, stamps, rows)))
+    return Fixpoint(rows, SetOperation(tuple(made), balanced("union_all", range(len(made)))), rows.distinct)
+
+
+def _with_stamp(
+    outputs: Sequence[tuple[str, Expr]], stamps: Sequence[Expr], rows: Table
+) -> tuple[tuple[str, Expr], ...]:
+    """Returns outputs with the greatest of some stamps, or 0, as the last one, if the rows have stamps."""
+    if not rows.distinct:
+        return tuple(outputs)
+    greatest = call("greatest", *stamps) if len(stamps) > 1 else stamps[0] if stamps else cast(lit(0), "int64")
+    return (*outputs, (rows.columns[-1].name, greatest))
