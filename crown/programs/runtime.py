@@ -34,8 +34,8 @@ from crown.programs.preparer import BatchPreparer
 from crown.programs.stages import stage_of
 from crown.programs.tallies import CHANGES, PASSED, Tallies
 from crown.results.ranged import RangedRows
-from crown.stages.groups.group import Groups
 from crown.stages.fixpoint import Fixpoint
+from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
 from crown.stages.over.stage import Over
 from crown.stages.pointwise import Pointwise

@@ -18,15 +18,15 @@ algorithm in the sense of Hu, Motik and Horrocks (AAAI 2018) without backward ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 from typing_extensions import override
 
+from crown.engine.kernels.update import MAX_COPIES
 from crown.errors import ChangeError
 from crown.kernels.memory.arena import T_TALLIES
-from crown.kernels.memory.tables import table_at
 from crown.stages.feeds import readers
 from crown.stages.joins.core import Join
 from crown.stages.protocol import Part, Stage
@@ -39,6 +39,11 @@ from plans.schema import Column
 COUNT, FOUNDED, STAMP = range(3)
 MOST_ROUNDS = 10_000
 """A batch with more rounds is rejected: it does not end, as far as can be known."""
+_ENDLESS = {
+    True: "does not end; nothing was applied. Add a condition that ends it",
+    False: "with UNION ALL does not end; nothing was applied. Rows derive themselves in a circle, or a condition that "
+    "ends it is missing; UNION has each row once, also in a circle",
+}
 
 
 class Fixpoint(Stage):
@@ -46,7 +51,7 @@ class Fixpoint(Stage):
 
     ``body``: the stages that derive rows. ``tables``: the columns of each of its tables, the last of which has the rows
     of this stage. ``check``: raises to stop a batch. ``undone``: True after a batch that was stopped there and undone,
-    until the next one begins.
+    until the next one begins. ``rounds``: so far. ``derivations``: that were gained or lost so far.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class Fixpoint(Stage):
         self._record, _ = part.record(self._rows.table + T_TALLIES, 1)
         self._log: list[tuple[Zset, int]] = []  # what this batch has added to the counts of rows: events, and the count
         self._applied: list[Sequence[Zset]] = []  # the changes of the tables of the body, in this batch
+        self.rounds = self.derivations = 0
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
@@ -102,15 +108,16 @@ class Fixpoint(Stage):
 
     def _in_sums(self, derived: Zset) -> list[Zset]:
         """Returns the changes of the rows, which are as often there as they are derived."""
-        changed = []
+        changed: list[Zset] = []
         for _ in self._rounds():
             net = derived.net()
             if not len(net):
                 return changed
-            self._add(net, COUNT)
+            if (self._add(net, COUNT)[:, COUNT] + net.weights).max() > MAX_COPIES:
+                self._refuse(f"a row would have more than {MAX_COPIES:,} copies")
             changed.append(net)
             derived = self._derived_by(net)
-        raise AssertionError("the rounds end, or raise")
+        raise AssertionError("the rounds end, or raise an error")
 
     def _in_stamps(self, derived: Zset) -> list[Zset]:
         """Returns the changes of the rows, which are there if they are derived."""
@@ -129,7 +136,7 @@ class Fixpoint(Stage):
                     return changed
             changed.append(_without_last(change))
             derived = self._derived_by(change)
-        raise AssertionError("the rounds end, or raise")
+        raise AssertionError("the rounds end, or raise an error")
 
     def _rounds(self) -> Iterator[int]:
         for number in range(MOST_ROUNDS):
@@ -137,11 +144,10 @@ class Fixpoint(Stage):
             self._check()
             self._stopped = False
             yield number
-        raise ChangeError(
-            f"a recursion took more than {MOST_ROUNDS:,} rounds; nothing was applied. "
-            + ("Add a condition that ends it" if self.stage.distinct else "Rows derive themselves in a circle, or a "
-               "condition that ends it is missing; UNION instead of UNION ALL has every row once")
-        )  # fmt: skip
+        self._refuse(f"it took {MOST_ROUNDS:,} rounds")
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise ChangeError(f"a recursion {_ENDLESS[self.stage.distinct]} ({why})")
 
     def _counted(self, derived: Zset) -> tuple[Zset, list[Zset]]:
         """Adds gained and lost derivations to the counts of their rows. Returns the rows that are there and have no
@@ -166,7 +172,7 @@ class Fixpoint(Stage):
         derived = (counts[:, STAMP] == 0) & (counts[:, COUNT] > 0)
         rows = rows[derived]
         arena = self._part.arena
-        arena[self._record] += 1
+        arena[self._record] += len(rows) > 0
         stamps = np.full(len(rows), arena[self._record])
         self._add(Zset(rows.rows, stamps), STAMP)
         self._add(Zset(rows.rows, counts[derived, COUNT]), FOUNDED)
@@ -201,7 +207,10 @@ class Fixpoint(Stage):
             self._stopped = isinstance(inner, (Join, Fixpoint)) and inner.undone
             raise
         self._applied.append(nets)
-        return found[len(self.body) - 1]
+        derived = found[len(self.body) - 1]
+        self.rounds += 1
+        self.derivations += len(derived)
+        return derived
 
     def _undo_rounds(self) -> None:
         """Undoes the rounds of this batch."""
@@ -245,9 +254,10 @@ class Fixpoint(Stage):
                 assert (counts[:, FOUNDED] > 0).all(), "a row has no founded derivation"
                 assert (counts[:, FOUNDED] <= counts[:, COUNT]).all(), "more derivations are founded than there are"
 
-    def stats(self) -> Mapping[str, Any]:
-        """Returns the number of rows, and the counters of the stages of the body."""
-        return {"rows": len(self._rows), "body": [inner.stats() for inner in self.body]}
+    def stats(self) -> dict[str, Any]:
+        """Returns the number of rows, rounds and changed derivations, and the counters of the stages of the body."""
+        counted = {"rows": len(self._rows), "rounds": self.rounds, "derivations": self.derivations}
+        return {**counted, "body": [inner.stats() for inner in self.body]}
 
 
 def _without_last(rows: Zset) -> Zset:

@@ -13,8 +13,6 @@ from plans.frontends.branches import balanced
 from plans.queries.algebra import Fixpoint, Query, Relation, SetOperation, Source, bases, unused
 from plans.schema import Column, Table
 
-SIMPLE = "select rows of joins, with conditions; aggregate, order or number rows outside of the recursion"
-
 
 def rows_of(name: str, columns: Sequence[Column], distinct: bool, taken: Iterable[str] = ()) -> Table:
     """Returns the table of the rows of a recursion, for its steps. ``taken``: names of other tables."""
@@ -22,18 +20,20 @@ def rows_of(name: str, columns: Sequence[Column], distinct: bool, taken: Iterabl
     return Table(unused(name, taken), (*columns, *stamp), distinct=distinct)
 
 
-def readings(step: Relation, rows: Table) -> list[Source] | str:
-    """Returns the sources of a step that are the rows of its recursion, or why the relation cannot be a step."""
+def readings(step: Relation, rows: Table) -> list[Source] | tuple[str, str]:
+    """Returns the sources of a step that are the rows of its recursion, or why the relation cannot be a step, and what
+    to do about it."""
     name = rows.name
-    if not isinstance(step, Query) or (step.distinct and not rows.distinct):
-        return f"this step of {name} is more than a SELECT of joined rows"
-    mine = [source for source in step.sources if source.table == rows]
-    if len(mine) < sum(source.table == rows for source in bases(step)):
-        return f"this step reads {name} in a subquery that cannot be joined"
+    mine = [source for source in step.sources if source.table == rows] if isinstance(step, Query) else []
+    if not isinstance(step, Query) or len(mine) < sum(source.table == rows for source in bases(step)):
+        hint = "a step joins rows and selects from them; aggregate, order or number rows outside of the recursion"
+        return f"{name} reads itself in a query that is more than a join", hint
     if any(source.group or source.join != "inner" for source in mine):
-        return f"this step tests whether {name} has a row, or pads it"
-    if len(mine) > 1 and not rows.distinct:
-        return f"this step reads {name} more than once, which UNION ALL does not allow"
+        hint = f"join {name}, so that each row of it gives rows; in an outer join, on the side whose rows all stay"
+        return f"{name} tests whether it has a row itself", hint
+    if not rows.distinct and (len(mine) > 1 or step.distinct):
+        what = "a step that reads it more than once" if len(mine) > 1 else "a step with DISTINCT"
+        return f"{name} has UNION ALL and {what}", "write UNION instead of UNION ALL"
     return mine
 
 

@@ -41,6 +41,7 @@ from plans.programs.stages import (
     TopStage,
     exploded,
 )
+from plans.programs.wiring import used_columns
 from plans.queries.algebra import (
     Fixpoint,
     Group,
@@ -56,7 +57,6 @@ from plans.queries.algebra import (
     bases,
     walk,
 )
-from plans.programs.wiring import used_columns
 from plans.queries.conjunction import is_set
 from plans.schema import STAGE
 from plans.search.cost import checked_rates

@@ -204,7 +204,9 @@ def lines_of(stage: Stage) -> list[str]:
     if isinstance(stage, FixpointStage):
         names = [table.name for table in stage.tables]
         lines = [f"{name} = {_feed(feed)}" for name, feed in zip(names, stage.feeds, strict=False)]
-        lines.append(f"{names[-1]} = the rows of this stage, {'each once' if stage.distinct else 'as often as derived'}")
+        lines.append(
+            f"{names[-1]} = the rows of this stage, {'each once' if stage.distinct else 'as often as derived'}"
+        )
         for number, inner in enumerate(stage.stages):
             lines.append(f"inside: stage {number}, {kind(inner)}: {'; '.join(lines_of(inner))}")
         return lines

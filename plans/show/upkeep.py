@@ -28,7 +28,16 @@ from plans.programs.stages import (
     TimedStage,
     TopStage,
 )
-from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, RECURSIVE, join_class
+from plans.search.counted.classes import (
+    BAG,
+    CONSTANT,
+    ENCLOSED,
+    ENUMERATED,
+    FIRST_ORDER,
+    LOGARITHMIC,
+    RECURSIVE,
+    join_class,
+)
 from plans.search.indexes import index_of
 from plans.serial import kind_name
 from plans.types import in_a_word

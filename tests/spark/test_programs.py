@@ -63,7 +63,14 @@ QUERIES = {
     ),
     "not exists": ("SELECT DISTINCT k FROM r WHERE NOT EXISTS (SELECT * FROM s WHERE s.k = r.k)", (1,)),
 }
-EVERY_RUN = [("grouped", 2), ("merged", 2), ("outer", 2), ("not exists by the least", 2), ("not exists", 1), ("recursion", 2)]
+EVERY_RUN = [
+    ("grouped", 2),
+    ("merged", 2),
+    ("outer", 2),
+    ("not exists by the least", 2),
+    ("not exists", 1),
+    ("recursion", 2),
+]
 CASES = [
     pytest.param(name, cells, id=f"{name}-{cells}", marks=[] if (name, cells) in EVERY_RUN else [pytest.mark.slow])
     for name, (_, cut) in QUERIES.items()

@@ -94,7 +94,7 @@ class _Reader(Head):
                     hint="give all rules of a predicate the same types",
                 )  # fmt: skip
             mine = readings(relation, rows)
-            if isinstance(mine, str) or not isinstance(relation, Query):
+            if isinstance(mine, tuple) or not isinstance(relation, Query):
                 raise self.error(
                     f"Datalog: a rule that reads its own head, {first.text}, negates it or has an aggregate", head,
                     hint="negate and aggregate in another view, over this one",
@@ -220,9 +220,7 @@ class _Reader(Head):
             if position:
                 self.want(",")
             if position >= len(columns):
-                raise self.error(
-                    f"{table.name} has {len(columns)} columns, but this atom has more arguments", token
-                )
+                raise self.error(f"{table.name} has {len(columns)} columns, but this atom has more arguments", token)
             column = source.qualified(columns[position].name)
             why = why_untyped(column.type)
             if why is not None and self.here.text != "_":
@@ -230,9 +228,7 @@ class _Reader(Head):
             argument(column)
             position += 1
         if position != len(columns):
-            raise self.error(
-                f"{table.name} has {len(columns)} columns, but this atom has {position} arguments", token
-            )
+            raise self.error(f"{table.name} has {len(columns)} columns, but this atom has {position} arguments", token)
 
     def bind(self, column: Expr) -> None:
         """Reads an argument of a positive atom."""

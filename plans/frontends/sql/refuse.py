@@ -25,7 +25,7 @@ _CLAUSES = {
     "sort": ("SORT BY", "a maintained result has no order: sort when you read it"),
     "pivots": ("PIVOT", "pivot when you read the result"),
     "sample": ("TABLESAMPLE", "sample the input stream instead"),
-    "connect": ("CONNECT BY", "recursion is not supported"),
+    "connect": ("CONNECT BY", "write WITH RECURSIVE"),
     "into": ("INTO", "write the changes of a view with a sink"),
 }
 

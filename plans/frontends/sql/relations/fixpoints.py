@@ -18,8 +18,8 @@ from functools import partial, reduce
 from sqlglot import exp
 
 from plans.expressions.coercion import common
-from plans.frontends.recursive import SIMPLE, readings, rows_of
 from plans.frontends.recursive import fixpoint as recursion
+from plans.frontends.recursive import readings, rows_of
 from plans.frontends.sql.relations.recursion import RECURSIVE, reads_of
 from plans.frontends.sql.scope import Frame, Names, Scope
 from plans.frontends.sql.shape import limited, unwrapped
@@ -93,8 +93,8 @@ class _Recursion:
             table.set("this", placed(exp.to_identifier(rows.name, quoted=True), extent(table.this)))
         made = self._read(step, scope)
         mine = readings(made, rows)
-        if isinstance(mine, str):
-            raise scope.text.error(mine, step, SIMPLE)
+        if isinstance(mine, tuple):
+            raise scope.text.error(mine[0], step, mine[1])
         assert isinstance(made, Query)
         if len(made.outputs) != len(columns):
             what = f"this step has {len(made.outputs)} columns, but {self._cte.alias} has {len(columns)}"
@@ -102,6 +102,8 @@ class _Recursion:
         for column, (_, expr) in zip(columns, made.outputs, strict=True):
             both = scope.text.guarded(step, partial(common, column.type, expr.type))
             if both != column.type:
-                what = f"column {column.name} has the type {expr.type} in this step, and {column.type} in the first rows"
+                what = (
+                    f"column {column.name} has the type {expr.type} in this step, and {column.type} in the first rows"
+                )
                 raise scope.text.error(what, step, f"write CAST(... AS {column.type}) here, or another type there")
         return made, mine

@@ -46,6 +46,9 @@ def with_recursions(root: exp.Expression, tables: Container[str], text: Text) ->
             if reads_of(cte.this, cte.alias) and (clause.args.get("recursive") or cte.alias not in tables):
                 constants = _Recursion.of(cte, text)
                 if constants is None:
+                    if clause.args.get("search") is not None:
+                        hint = "leave it out: with UNION, each row is there once, also where rows derive each other in circles"
+                        raise text.error("SEARCH and CYCLE are not supported", clause.args["search"], hint)
                     unwrapped(cte.this).meta[RECURSIVE] = cte
                 else:
                     cte.set("this", placed(constants.rows(), extent(cte)))

@@ -1,0 +1,179 @@
+"""Recursions: the stage beside its readable twin, the least fixed point by brute force, and what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import crown
+from crown.errors import ChangeError
+from crown.stages.fixpoint import COUNT, FOUNDED, STAMP, Fixpoint
+from tests.marks import every, slow
+from tests.models.fixpoint import ReferenceFixpoint, Row
+
+SCHEMA = {"e": {"x": "int64", "y": "int64"}, "n": {"x": "int64"}}
+Edges = Counter[tuple[int, int]]
+PATHS = "WITH RECURSIVE p AS (SELECT x, y FROM e UNION SELECT p.x, e.y FROM p JOIN e ON p.y = e.x) SELECT x, y FROM p"
+DOUBLED = "P(x, y) :- e(x, y). P(x, z) :- P(x, y), P(y, z)."
+SAME = "SG(x, y) :- e(p, x), e(p, y). SG(x, y) :- e(p, x), SG(p, q), e(q, y)."
+BACK = "P(x, y) :- e(x, y). P(x, z) :- P(x, y), e(y, z). P(y, x) :- P(x, y), x > y."
+
+
+def paths(edges: Edges, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
+    for edge, copies in edges.items():
+        yield from [(edge, 0)] * copies
+    for (x, y), stamp in there.items():
+        for (z, w), copies in edges.items():
+            yield from [((x, w), stamp)] * copies if y == z else ()
+
+
+def doubled(edges: Edges, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
+    yield from ((edge, 0) for edge in edges)
+    for (x, y), one in there.items():
+        yield from (((x, w), max(one, other)) for (z, w), other in there.items() if y == z)
+
+
+def same(edges: Edges, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
+    above: dict[int, list[int]] = {}
+    for p, x in edges:
+        above.setdefault(p, []).append(x)
+    found = {(x, y): 0 for below in above.values() for x in below for y in below}
+    yield from found.items()
+    derived = {((x, y), stamp) for (p, q), stamp in there.items() for x in above.get(p, ()) for y in above.get(q, ())}
+    yield from derived
+
+
+def back(edges: Edges, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
+    yield from ((edge, 0) for edge in edges)
+    yield from {((x, w), stamp) for (x, y), stamp in there.items() for z, w in edges if y == z}
+    yield from (((y, x), stamp) for (x, y), stamp in there.items() if x > y)
+
+
+def fixpoint_of(view: crown.View) -> Fixpoint:
+    return next(stage for stage in view._engine.stages if isinstance(stage, Fixpoint))
+
+
+def stored(stage: Fixpoint) -> dict[Row, list[int]]:
+    """The rows of a recursion, each with its counts."""
+    blocks = [(rows.tolist(), counts.tolist()) for rows, counts in stage._rows.scan()]
+    return {tuple(row): found for rows, counts in blocks for row, found in zip(rows, counts, strict=True)}
+
+
+def changed(random: Random, edges: Edges, nodes: int, most: int) -> list[dict[str, int]]:
+    """Changes some edges. Returns their changes."""
+    rows = []
+    for _ in range(random.randint(1, most)):
+        there = [edge for edge, copies in sorted(edges.items()) if copies]
+        if there and random.random() < 0.5:
+            edge, sign = random.choice(there), -1
+        else:
+            edge, sign = (random.randrange(nodes), random.randrange(nodes)), 1
+        edges[edge] += sign
+        rows.append({"x": edge[0], "y": edge[1], "_weight": sign})
+    for edge in [edge for edge, copies in edges.items() if not copies]:
+        del edges[edge]
+    return rows
+
+
+@pytest.mark.parametrize("batches", [40, slow(400)])
+@pytest.mark.parametrize(("query", "derive"), [(PATHS, paths), (DOUBLED, doubled), (SAME, same), (BACK, back)])
+def test_the_stage_has_the_rows_and_stamps_of_its_twin(query: str, derive: Any, batches: int) -> None:
+    random = Random(len(query))
+    view, twin, edges = crown.view(query, SCHEMA), ReferenceFixpoint(derive), Edges()
+    total = Counter[Row]()
+    for number in range(batches):
+        delta = view.apply({"e": changed(random, edges, 9, 1 if number % 3 else 6)})
+        twin.update(edges)
+        stage = fixpoint_of(view)
+        found = stored(stage)
+        assert {row: counts[STAMP] for row, counts in found.items()} == twin.stamps
+        counts, founded = twin.counts(edges)
+        if query == PATHS:  # a step of Datalog has every derivation once for each row that it reads
+            assert {row: counts[COUNT] for row, counts in found.items()} == counts
+            assert {row: counts[FOUNDED] for row, counts in found.items()} == founded
+        for row in delta.to_pylist():
+            weight = row.pop("_weight")
+            total[tuple(row.values())] += weight
+        assert {row for row, weight in total.items() if weight} == set(twin.stamps)
+        assert set(total.values()) <= {0, 1}
+        assert twin.stamps.keys() == least(derive, edges)
+        view._engine.check_invariants()
+
+
+def least(derive: Any, edges: Edges) -> set[Row]:
+    """The least fixed point, by brute force."""
+    found: set[Row] = set()
+    while more := {row for row, _ in derive(edges, dict.fromkeys(found, 0))} - found:
+        found |= more
+    return found
+
+
+def test_a_delete_in_a_circle_leaves_nothing_that_holds_only_itself() -> None:
+    view = crown.view(PATHS, SCHEMA)
+    view.update({"e": [(0, 1), (1, 2), (2, 3), (3, 1)]})
+    delta = view.apply({"e": [{"x": 0, "y": 1, "_weight": -1}]})
+    assert Counter(row["x"] for row in delta.to_pylist()) == {0: 3}
+    assert view.count() == 9
+    view.apply({"e": [{"x": x, "y": y, "_weight": -1} for x, y in ((1, 2), (2, 3), (3, 1))]})
+    assert view.count() == 0
+    assert view.stats()["stages"][0]["rows"] == 0
+
+
+def test_what_has_another_derivation_stays_silently() -> None:
+    view = crown.view(PATHS, SCHEMA)
+    view.update({"e": [(0, 1), (1, 2), (0, 3), (3, 1)]})
+    delta = view.apply({"e": [{"x": 0, "y": 1, "_weight": -1}]})
+    assert delta.num_rows == 0, "0 still reaches 1 by 3"
+
+
+def test_rows_come_and_go_with_as_many_copies_as_they_have_derivations() -> None:
+    query = PATHS.replace("UNION", "UNION ALL")
+    view = crown.view(query, SCHEMA)
+    view.update({"e": [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)]})
+    assert view.multiplicity({"x": 0, "y": 4}) == 2
+    delta = view.apply({"e": [{"x": 2, "y": 3, "_weight": -1}]})
+    assert {tuple(row.values()) for row in delta.to_pylist()} == {(2, 3, -1), (2, 4, -1), (0, 3, -1), (0, 4, -1)}
+
+
+@every(
+    [
+        (PATHS.replace("UNION", "UNION ALL"), {"e": [(2, 1)]}),
+        (PATHS.replace("UNION", "UNION ALL"), {"e": [(1, 2), (2, 1)]}),  # each round doubles the copies
+        (
+            "WITH RECURSIVE p AS (SELECT y AS x FROM e UNION SELECT x + 1 FROM p WHERE x > 2) SELECT x FROM p",
+            {"e": [(3, 3)]},
+        ),
+    ]
+)
+def test_a_recursion_that_does_not_end_is_rejected_and_leaves_the_view_as_it_was(query: str, endless: Any) -> None:
+    view = crown.view(query, SCHEMA)
+    view.apply({"e": [(1, 2)]})
+    before = list(view)
+    with pytest.raises(ChangeError, match="does not end"):
+        view.apply(endless)
+    assert list(view) == before
+    view._engine.check_invariants()
+    delta = view.apply({"e": [{"x": 1, "y": 2, "_weight": -1}]})
+    assert delta.num_rows == 1
+    assert view.count() == 0
+
+
+def test_a_change_costs_the_derivations_that_change_with_it() -> None:
+    """At the end of a chain of n edges, an edge changes n paths; in the middle of a tree, what is below it."""
+    for n in (50, 400):
+        view = crown.view(PATHS, SCHEMA)
+        view.update({"e": {"x": np.arange(n), "y": np.arange(1, n + 1)}})
+        stage = fixpoint_of(view)
+        before = stage.derivations
+        view.apply({"e": [{"x": 0, "y": 1, "_weight": -1}]})
+        assert stage.derivations - before == n
+        view.apply({"e": [{"x": n - 1, "y": n, "_weight": -1}]})
+        assert stage.derivations - before <= 2 * n + 1
+        before, rounds = stage.derivations, stage.rounds
+        view.apply({"e": [{"x": n + 5, "y": n + 6, "_weight": 1}]})
+        assert (stage.derivations - before, stage.rounds - rounds) == (1, 2), "whatever else there is"
