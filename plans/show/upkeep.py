@@ -247,7 +247,7 @@ _REMEDY = {
     ENUMERATED: "To avoid this, select the columns that were added to the output, or declare the keys of the tables.",
     FIRST_ORDER: "To avoid this, declare the keys that your data have: with `key` in the schema of {tables}. "
     "`explain(analyze=True)` names the keys that fit the data so far.",
-    RECURSIVE: "Conditions in the first rows, such as the few nodes from which a path begins, keep the recursion small.",
+    RECURSIVE: "Conditions on the first rows, such as the nodes from which paths begin, keep a recursion small.",
     BAG: "No declaration changes that. Filters that leave few rows of the cycle help.",
 }
 

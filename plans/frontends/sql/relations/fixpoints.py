@@ -54,10 +54,10 @@ class _Recursion:
 
     def _branches(self, node: exp.Expression) -> list[exp.Expression]:
         part = unwrapped(node)
-        if isinstance(part, exp.Union) and bool(part.args.get("distinct")) == self._distinct and not limited(part):
-            if not part.args.get("with_") and not part.args.get("by_name"):
-                return [*self._branches(part.this), *self._branches(part.expression)]
-        return [part]
+        same = isinstance(part, exp.Union) and bool(part.args.get("distinct")) == self._distinct
+        if not same or limited(part) or part.args.get("with_") or part.args.get("by_name"):
+            return [part]
+        return [*self._branches(part.this), *self._branches(part.expression)]
 
     def _joined(self, parts: list[exp.Expression]) -> exp.Expression:
         def union(one: exp.Expression, other: exp.Expression) -> exp.Expression:

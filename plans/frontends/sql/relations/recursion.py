@@ -2,7 +2,8 @@
 
 Those that read a table are only marked here; `plans.frontends.sql.relations.fixpoints` translates them.
 
-The others, such as the days of a year, are constant. Their rows are computed when the query is read, and become an array of constants::
+The others, such as the days of a year, are constant. Their rows are computed when the query is read, and become an
+array of constants::
 
     WITH RECURSIVE d AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM d WHERE n < 3)
     ->  WITH d AS (SELECT * FROM UNNEST(FROM_JSON('[{"c0":1},{"c0":2},{"c0":3}]', 'array<struct<c0:int32>>')) AS d(n))
@@ -47,7 +48,7 @@ def with_recursions(root: exp.Expression, tables: Container[str], text: Text) ->
                 constants = _Recursion.of(cte, text)
                 if constants is None:
                     if clause.args.get("search") is not None:
-                        hint = "leave it out: with UNION, each row is there once, also where rows derive each other in circles"
+                        hint = "leave it out: with UNION, each row is there once, also in a circle"
                         raise text.error("SEARCH and CYCLE are not supported", clause.args["search"], hint)
                     unwrapped(cte.this).meta[RECURSIVE] = cte
                 else:
