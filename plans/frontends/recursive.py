@@ -20,10 +20,9 @@ def rows_of(name: str, columns: Sequence[Column], distinct: bool, taken: Iterabl
     return Table(unused(name, taken), (*columns, *stamp), distinct=distinct)
 
 
-def readings(step: Relation, rows: Table) -> list[Source] | tuple[str, str]:
+def readings(step: Relation, rows: Table, name: str) -> list[Source] | tuple[str, str]:
     """Returns the sources of a step that are the rows of its recursion, or why the relation cannot be a step, and what
-    to do about it."""
-    name = rows.name
+    to do about it. ``name``: of the recursion."""
     mine = [source for source in step.sources if source.table == rows] if isinstance(step, Query) else []
     if not isinstance(step, Query) or len(mine) < sum(source.table == rows for source in bases(step)):
         hint = "a step joins rows and selects from them; aggregate, order or number rows outside of the recursion"

@@ -93,7 +93,7 @@ class _Reader(Head):
                     f"{union.columns[changed].type} in rules that do not read {first.text}", head,
                     hint="give all rules of a predicate the same types",
                 )  # fmt: skip
-            mine = readings(relation, rows)
+            mine = readings(relation, rows, first.text)
             if isinstance(mine, tuple) or not isinstance(relation, Query):
                 raise self.error(
                     f"Datalog: a rule that reads its own head, {first.text}, negates it or has an aggregate", head,

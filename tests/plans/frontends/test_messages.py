@@ -382,13 +382,58 @@ def test_only_the_time_of_day_changes_without_input() -> None:
     assert plan("SELECT DISTINCT UNIX_TIMESTAMP(at) AS v FROM P", SCHEMA).output[0].type == "int64"
 
 
-def test_recursion_is_refused_with_what_to_write() -> None:
-    query = "WITH RECURSIVE q AS (SELECT src FROM G UNION ALL SELECT src FROM q) SELECT src FROM q"
-    assert refused(query) == (
-        "WITH RECURSIVE over a table is not supported",
-        "WITH RECURSIVE",
-        "join the relation with itself once for each level",
-    )
+@every(
+    [
+        (
+            "SELECT t.src FROM t",
+            "t reads itself, and is not a UNION",
+            "write WITH RECURSIVE name AS (first rows UNION ",
+        ),
+        ("SELECT src FROM t UNION SELECT dst FROM t", "every branch of t reads t", "begin with rows that do not"),
+        (
+            "SELECT src FROM G UNION SELECT src, 1 FROM t",
+            "this step has 2 columns, but t has 1",
+            "select the same number",
+        ),
+        (
+            "SELECT src FROM G UNION SELECT dst FROM G WHERE src IN (SELECT src FROM t)",
+            "t tests whether it has a row itself",
+            "join t, so that each row of it gives rows;",
+        ),
+        (
+            "SELECT src FROM G UNION SELECT dst FROM t RIGHT JOIN G USING (src)",
+            "t tests whether it has a row itself",
+            "join t, so that each row of it gives rows;",
+        ),
+        (
+            "SELECT src FROM G UNION ALL SELECT DISTINCT dst FROM t JOIN G USING (src)",
+            "t has UNION ALL and a step with DISTINCT",
+            "write UNION instead of UNION ALL",
+        ),
+        (
+            "SELECT src FROM G UNION (SELECT dst FROM t JOIN G USING (src) ORDER BY 1 LIMIT 9)",
+            "t reads itself in a query that is more than a join",
+            "a step joins rows and selects from them;",
+        ),
+        (
+            "SELECT src FROM G UNION SELECT 'a' FROM t",
+            "column src has the type string here",
+            "write CAST(... AS int64)",
+        ),
+    ]
+)
+def test_a_recursion_is_refused_with_what_to_write(body: str, sentence: str, hint: str) -> None:
+    found = refused(f"WITH RECURSIVE t AS ({body}) SELECT src FROM t")
+    assert found[0].startswith(sentence)
+    assert found[2].startswith(hint)
+
+
+def test_clauses_of_a_recursion_are_not_dropped() -> None:
+    step = "SELECT G.dst FROM t JOIN G ON t.src = G.src"
+    query = f"WITH RECURSIVE t AS (SELECT src FROM G UNION {step}) CYCLE src SET c USING p SELECT src FROM t"
+    assert refused(query)[0] == "SEARCH and CYCLE are not supported"
+    named = f"WITH RECURSIVE t (a, b) AS (SELECT src FROM G UNION {step}) SELECT a FROM t"
+    assert refused(named)[::2] == ("t has 1 columns, but 2 names are given", "give a name to each column")
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "tsql", "snowflake", "spark"])

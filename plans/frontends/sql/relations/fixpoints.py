@@ -92,7 +92,7 @@ class _Recursion:
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
             table.set("this", placed(exp.to_identifier(rows.name, quoted=True), extent(table.this)))
         made = self._read(step, scope)
-        mine = readings(made, rows)
+        mine = readings(made, rows, self._cte.alias)
         if isinstance(mine, tuple):
             raise scope.text.error(mine[0], step, mine[1])
         assert isinstance(made, Query)
@@ -102,8 +102,6 @@ class _Recursion:
         for column, (_, expr) in zip(columns, made.outputs, strict=True):
             both = scope.text.guarded(step, partial(common, column.type, expr.type))
             if both != column.type:
-                what = (
-                    f"column {column.name} has the type {expr.type} in this step, and {column.type} in the first rows"
-                )
+                what = f"column {column.name} has the type {expr.type} here, and {column.type} in the first rows"
                 raise scope.text.error(what, step, f"write CAST(... AS {column.type}) here, or another type there")
         return made, mine
