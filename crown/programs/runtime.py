@@ -34,8 +34,7 @@ from crown.programs.preparer import BatchPreparer
 from crown.programs.stages import stage_of
 from crown.programs.tallies import CHANGES, PASSED, Tallies
 from crown.results.ranged import RangedRows
-from crown.stages.fixpoint import Fixpoint
-from crown.stages.groups.group import Groups
+from crown.stages.fixpoint import Fixpoint, has_first_row
 from crown.stages.joins.core import Join
 from crown.stages.over.stage import Over
 from crown.stages.pointwise import Pointwise
@@ -113,7 +112,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                     self.base_tables.use_joins(fully_stored(made, read_once))
         self._sources = [tuple(key_of(source) for source in stage.inputs) for stage in self.stages]
         self._interns = any(uses_dictionary(column.type) for wire in self.wires.values() for column in wire.columns)
-        self._skippable = [not (isinstance(stage, Groups) and stage.stage.whole) for stage in self.stages]
+        self._skippable = [not has_first_row(stage) for stage in self.stages]
         self._empty_nets = [Zset.empty(len(stage.columns)) for stage in self.stages]
         self._streaming = last if streams and isinstance(last := self.stages[-1], Join) else None
         self._calls_users = self._streaming is not None and asks_users(self._streaming.stage.plan)

@@ -28,6 +28,7 @@ from crown.engine.kernels.update import MAX_COPIES
 from crown.errors import ChangeError
 from crown.kernels.memory.arena import T_TALLIES
 from crown.stages.feeds import readers
+from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
 from crown.stages.protocol import Part, Stage
 from crown.stages.tables.counted_tuples import CountedTuples
@@ -79,6 +80,7 @@ class Fixpoint(Stage):
         self._empty = [Zset.empty(len(columns)) for columns in tables]
         self._nothing = Zset.empty(len(self.columns))
         self._sources = [tuple(key_of(source) for source in inner.inputs) for inner in body]
+        self._idle = [None if has_first_row(inner) else Zset.empty(len(inner.columns)) for inner in body]
         part.open(1)
         self._rows = CountedTuples(part, 0, len(self.columns), 3 if stage.distinct else 1)
         self._record, _ = part.record(self._rows.table + T_TALLIES, 1)
@@ -198,6 +200,10 @@ class Fixpoint(Stage):
         try:
             for number, (inner, sources) in enumerate(zip(self.body, self._sources, strict=True)):
                 inputs = [found[source] for source in sources]
+                idle = self._idle[number]
+                if idle is not None and not any(map(len, inputs)):
+                    found[number] = idle
+                    continue
                 found[number] = inner.apply(inputs)
                 done.append((inner, inputs))
         except BaseException:
@@ -258,6 +264,13 @@ class Fixpoint(Stage):
         """Returns the number of rows, rounds and changed derivations, and the counters of the stages of the body."""
         counted = {"rows": len(self._rows), "rounds": self.rounds, "derivations": self.derivations}
         return {**counted, "body": [inner.stats() for inner in self.body]}
+
+
+def has_first_row(stage: Stage) -> bool:
+    """Returns whether a stage has a row before its inputs have any, which its first batch delivers."""
+    if isinstance(stage, Fixpoint):
+        return any(map(has_first_row, stage.body))
+    return isinstance(stage, Groups) and stage.stage.whole
 
 
 def _without_last(rows: Zset) -> Zset:

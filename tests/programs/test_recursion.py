@@ -131,6 +131,14 @@ def test_what_has_another_derivation_stays_silently() -> None:
     assert delta.num_rows == 0, "0 still reaches 1 by 3"
 
 
+def test_a_count_in_the_first_rows_is_there_from_the_first_batch_on() -> None:
+    counted = "WITH RECURSIVE p AS (SELECT COUNT(*) AS n FROM e UNION SELECT n - 1 FROM p WHERE n > 0) SELECT n FROM p"
+    view = crown.view(counted, SCHEMA)
+    assert view.apply({}).to_pylist() == [{"n": 0, "_weight": 1}]
+    view.apply({"e": [(1, 2), (2, 3)]})
+    assert sorted(row["n"] for row in view) == [0, 1, 2]
+
+
 def test_rows_come_and_go_with_as_many_copies_as_they_have_derivations() -> None:
     query = PATHS.replace("UNION", "UNION ALL")
     view = crown.view(query, SCHEMA)
