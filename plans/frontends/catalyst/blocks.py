@@ -49,8 +49,9 @@ class Block:
 
 @dataclass
 class Reading:
-    """The shared state of the translation of a plan: the text, the tables by name, the used names, the gaps of session
-    columns by number, and the plans of CTEs by number. `read` is a table that the plan reads, if there is one."""
+    """The shared state of the translation of a plan: the text, the tables by name, the used names, and by number the
+    gaps of session columns, the plans of CTEs and the rows of recursions. `read` is a table that the plan reads, if
+    there is one."""
 
     text: str
     tables: dict[str, Table]
@@ -61,6 +62,7 @@ class Reading:
     groups: int = 0
     gaps: dict[int, int] = field(default_factory=dict)
     ctes: dict[int, Node] = field(default_factory=dict)
+    loops: dict[int, Table] = field(default_factory=dict)
 
     def alias(self, preferred: str) -> str:
         """Returns an unused name for a source."""

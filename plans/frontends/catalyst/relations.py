@@ -9,7 +9,7 @@ from typing import Any
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, cast, col
-from plans.frontends.catalyst import constants, groups, sessions, windows
+from plans.frontends.catalyst import constants, groups, recursions, sessions, windows
 from plans.frontends.catalyst.asof import as_of
 from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, distinct_names, united
 from plans.frontends.catalyst.generate import generate
@@ -406,6 +406,8 @@ _OPERATORS: Mapping[str, Callable[[Node, Reading], Block]] = {
     "SubqueryAlias": _alias,
     "WithCTE": _with_ctes,
     "CTERelationRef": _cte,
+    "UnionLoop": lambda node, reading: recursions.loop(node, reading, _block),
+    "UnionLoopRef": lambda node, reading: recursions.rows_there(node, reading),
     "Project": _project,
     "Filter": _filter,
     "Generate": _of_blocks(generate),

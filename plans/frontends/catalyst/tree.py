@@ -91,7 +91,7 @@ def tables_of(nodes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
         if (
             not node.children
             and "output" in node.fields
-            and node.kind not in ("LocalRelation", "Range", "CTERelationRef")
+            and node.kind not in ("LocalRelation", "Range", "CTERelationRef", "UnionLoopRef")
         ):
             found.append(("", ""))
         todo += reversed(node.children)

@@ -26,6 +26,7 @@ from plans.programs.stages import (
     Aggregate,
     BandStage,
     Feed,
+    FixpointStage,
     Function,
     GroupStage,
     JoinStage,
@@ -34,6 +35,7 @@ from plans.programs.stages import (
     PointwiseStage,
     SingleStage,
     SliceStage,
+    Stage,
     TimedStage,
     TopStage,
     outputs_of,
@@ -57,7 +59,12 @@ def results(program: Program, database: Database) -> Bag:
     for table in program.tables:
         columns = [(column.name, column.type) for column in table.columns]
         known[table.name] = columns, Counter(database.rows[table.name])
-    for number, stage in enumerate(program.stages):
+    return last(program.stages, known)[1]
+
+
+def last(stages: Sequence[Stage], known: dict[str | int, Relation]) -> Relation:
+    """Returns the last of some stages over known relations, to which it adds all of them."""
+    for number, stage in enumerate(stages):
         if isinstance(stage, JoinStage):
             made = joined(stage, known)
         elif isinstance(stage, GroupStage):
@@ -76,11 +83,29 @@ def results(program: Program, database: Database) -> Bag:
             made = shape(outputs_of(stage)), sliced(stage, fed(stage.feed, known)[1])
         elif isinstance(stage, TimedStage):
             made = timed(stage, fed(stage.feed, known), fed(stage.clock, known))
+        elif isinstance(stage, FixpointStage):
+            made = fixpoint(stage, [fed(feed, known) for feed in stage.feeds])
         else:
             made = linear(stage, [fed(term, known) for term in stage.terms])
         assert all(copies > 0 for copies in made[1].values()), f"stage {number} has rows that are not there"
         known[number] = known[f"#{number}"] = made
-    return known[len(program.stages) - 1][1]
+    return known[len(stages) - 1]
+
+
+def fixpoint(stage: FixpointStage, tables: Sequence[Relation]) -> Relation:
+    """The rows that the body derives from the tables and from these rows: it begins with none, and ends where they stay
+    the same. What is derived does not depend on stamps.
+    """
+    rows: Bag = Counter()
+    columns = [(column.name, column.type) for column in stage.tables[-1].columns]
+    while True:
+        there = Counter({(*row, 1): copies for row, copies in rows.items()}) if stage.distinct else rows
+        names = [table.name for table in stage.tables]
+        _, derived = last(stage.stages, dict(zip(names, (*tables, (columns, there)), strict=True)))
+        made = Counter({row[:-1] for row in derived}) if stage.distinct else derived
+        if made == rows:
+            return shape(outputs_of(stage)), rows
+        rows = made
 
 
 def arrays(columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> dict[str, pa.Array]:

@@ -37,7 +37,9 @@ def fixpoint(union: exp.Expression, scope: Scope) -> Fixpoint:
 class _Recursion:
     def __init__(self, cte: exp.CTE, union: exp.Expression, scope: Scope) -> None:
         text = scope.text
-        if not isinstance(union, exp.Union) or limited(union):
+        if limited(union):
+            raise text.error(f"{cte.alias} reads itself under a LIMIT", cte, "limit the rows outside of the recursion")
+        if not isinstance(union, exp.Union):
             raise text.error(
                 f"{cte.alias} reads itself, and is not a UNION",
                 cte,
