@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from crown.engine.kernels.update import MAX_COPIES
 from crown.errors import ChangeError
-from crown.kernels.memory.arena import T_TALLIES
+from crown.kernels.memory.arena import H_STEPS, T_TALLIES
 from crown.stages.feeds import readers
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
@@ -52,7 +52,7 @@ class Fixpoint(Stage):
 
     ``body``: the stages that derive rows. ``tables``: the columns of each of its tables, the last of which has the rows
     of this stage. ``check``: raises to stop a batch. ``undone``: True after a batch that was stopped there and undone,
-    until the next one begins. ``rounds``: so far. ``derivations``: that were gained or lost so far.
+    until the next one begins.
     """
 
     def __init__(
@@ -78,7 +78,6 @@ class Fixpoint(Stage):
         rows = [column.name.lower() for column in stage.tables[-1].columns]
         self._read = [rows.index(column.name.lower()) for column in tables[-1]]
         self._empty = [Zset.empty(len(columns)) for columns in tables]
-        self._nothing = Zset.empty(len(self.columns))
         self._sources = [tuple(key_of(source) for source in inner.inputs) for inner in body]
         self._idle = [None if has_first_row(inner) else Zset.empty(len(inner.columns)) for inner in body]
         part.open(1)
@@ -86,7 +85,6 @@ class Fixpoint(Stage):
         self._record, _ = part.record(self._rows.table + T_TALLIES, 1)
         self._log: list[tuple[Zset, int]] = []  # what this batch has added to the counts of rows: events, and the count
         self._applied: list[Sequence[Zset]] = []  # the changes of the tables of the body, in this batch
-        self.rounds = self.derivations = 0
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
@@ -214,8 +212,7 @@ class Fixpoint(Stage):
             raise
         self._applied.append(nets)
         derived = found[len(self.body) - 1]
-        self.rounds += 1
-        self.derivations += len(derived)
+        self._part.arena[H_STEPS] += len(derived)
         return derived
 
     def _undo_rounds(self) -> None:
@@ -261,9 +258,8 @@ class Fixpoint(Stage):
                 assert (counts[:, FOUNDED] <= counts[:, COUNT]).all(), "more derivations are founded than there are"
 
     def stats(self) -> dict[str, Any]:
-        """Returns the number of rows, rounds and changed derivations, and the counters of the stages of the body."""
-        counted = {"rows": len(self._rows), "rounds": self.rounds, "derivations": self.derivations}
-        return {**counted, "body": [inner.stats() for inner in self.body]}
+        """Returns the number of rows, and its steps: the derivations that were gained or lost."""
+        return {"rows": len(self._rows), "steps": int(self._part.arena[H_STEPS])}
 
 
 def has_first_row(stage: Stage) -> bool:
