@@ -39,7 +39,7 @@ from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.functions.user import USER
 from plans.expressions.leaf import FALSE, NULL, TRUE, agreed, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
-from plans.nested import has_map, is_nested
+from plans.nested import element_of, has_map, is_nested
 from plans.time import durations
 from plans.types import INTERVALS, MOMENTS, decimal_parts, normal_type, whole_span
 
@@ -368,9 +368,13 @@ def places(arg: Expr) -> tuple[int, int]:
 
 
 def _of_arrays(op: str, args: tuple[Expr, ...]) -> Expr:
-    """Returns CONCAT of arrays, or CONCAT_WS of texts and arrays of texts, which skips NULLs."""
+    """Returns CONCAT of arrays, to which PostgreSQL's || also adds single elements, or CONCAT_WS of texts and arrays of
+    texts, which skips NULLs."""
     if op == "concat":
-        return apply("flatten", (call("array", *args),))
+        inner = next(filter(None, (element_of(arg.type) for arg in args)), "")
+        alone = [arg.type != "null" and common(inner, arg.type) == inner for arg in args]
+        arrays = [call("array", cast(arg, inner)) if one else arg for arg, one in zip(args, alone, strict=True)]
+        return apply("flatten", (call("array", *arrays),))
     mark, *parts = args
     arrays = [call("coalesce", one, call("array")) if is_nested(one.type) else call("array", one) for one in parts]
     return call("array_join", call("flatten", call("array", *arrays)), mark)

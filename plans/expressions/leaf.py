@@ -46,7 +46,7 @@ def agreed(values: Sequence[Expr], what: str) -> str:
 
     Raises PlanError, which says `what` has the values, if there is no such type.
     """
-    texts = [value for value in values if value.op == "literal" and value.type == "string"]
+    texts = [value for value in values if value.op == "literal" and value.type == "string" and value.value is not None]
     type_ = "null"
     for value in [*(value for value in values if value not in texts), *texts]:
         both_ways = common(type_, value.type)

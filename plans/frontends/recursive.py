@@ -41,7 +41,8 @@ def fixpoint(first: Relation, steps: Sequence[tuple[Query, Sequence[Source]]], r
     columns = rows.columns[: len(rows.columns) - rows.distinct]
     table = Table("first_rows", first.columns)
     source = Source(table.name, table, input=first)
-    outputs = [(one.name, source.qualified(old.name)) for one, old in zip(columns, first.columns, strict=True)]
+    pairs = zip(columns, first.columns, strict=True)
+    outputs = [(one.name, cast(source.qualified(old.name), one.type)) for one, old in pairs]
     made = [Query(first.text, (source,), (), _with_stamp(outputs, [], rows), False)]
     for step, mine in steps:
         given = [(one.name, cast(expr, one.type)) for one, (_, expr) in zip(columns, step.outputs, strict=True)]

@@ -186,3 +186,48 @@ def test_a_change_costs_the_derivations_that_change_with_it() -> None:
         assert steps(n - 1, n, -1) == n - 1
         assert steps(n + 5, n + 6, 1) == 1
         assert "steps" in view.explain(analyze=True)
+
+
+STAFF = {"staff": {"id": "int64", "boss": "int64", "name": "string"}}
+FORMS = [
+    (
+        "tsql",
+        "WITH b AS (SELECT id, boss, 0 AS n FROM staff WHERE boss IS NULL UNION ALL SELECT s.id, s.boss, b.n + 1 "
+        "FROM staff s INNER JOIN b ON s.boss = b.id) SELECT id, n FROM b OPTION (MAXRECURSION 0)",
+        {(1, 0), (2, 1), (3, 2), (4, 2)},
+    ),
+    (
+        "postgres",
+        "WITH RECURSIVE b AS (SELECT id, ARRAY[id] AS path FROM staff WHERE boss IS NULL UNION ALL SELECT s.id, "
+        "b.path || s.id FROM staff s JOIN b ON s.boss = b.id WHERE s.id <> ALL (b.path)) "
+        "SELECT id, path[1] AS top, cardinality(path) AS n FROM b",
+        {(1, 1, 1), (2, 1, 2), (3, 1, 3), (4, 1, 3)},
+    ),
+    (
+        "bigquery",
+        "WITH RECURSIVE b AS (SELECT id, CAST(NULL AS INT64) AS up FROM staff WHERE boss IS NULL UNION ALL "
+        "SELECT s.id, b.id FROM staff s JOIN b ON s.boss = b.id) SELECT id, up FROM b",
+        {(1, None), (2, 1), (3, 2), (4, 2)},
+    ),
+    (
+        "sqlite",
+        "WITH RECURSIVE b (id) AS (VALUES (1) UNION SELECT s.id FROM staff s, b WHERE s.boss = b.id) SELECT id, name "
+        "FROM staff WHERE id IN (SELECT id FROM b)",
+        {(1, "a"), (2, "b"), (3, "c"), (4, "d")},
+    ),
+    (
+        "snowflake",
+        "WITH RECURSIVE b (id, path) AS (SELECT id, name FROM staff WHERE boss IS NULL UNION ALL SELECT s.id, "
+        "b.path || '>' || s.name FROM staff s JOIN b ON s.boss = b.id) SELECT id, path FROM b",
+        {(1, "a"), (2, "a>b"), (3, "a>b>c"), (4, "a>b>d")},
+    ),
+]
+
+
+@every(FORMS)
+def test_recursions_as_other_systems_write_them(dialect: str, query: str, wanted: set[Row]) -> None:
+    view = crown.view(query, STAFF, dialect=dialect)
+    view.update({"staff": [(1, None, "a"), (2, 1, "b"), (3, 2, "c"), (4, 2, "d"), (9, 8, "x")]})
+    assert {tuple(row.values()) for row in view} == wanted
+    view.apply({"staff": [{"id": 2, "boss": 1, "name": "b", "_weight": -1}]})
+    assert {tuple(row.values()) for row in view} == {row for row in wanted if row[0] == 1}

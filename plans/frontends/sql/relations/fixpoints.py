@@ -52,7 +52,7 @@ class _Recursion:
         self._steps = [part for part in parts if reads_of(part, cte.alias)]
         if not first:
             raise text.error(f"every branch of {cte.alias} reads {cte.alias}", cte, "begin with rows that do not")
-        self._first = self._read(self._joined(first), scope)
+        self._first = self._read(self._joined(first), scope, unique=not cte.alias_column_names)
 
     def _branches(self, node: exp.Expression) -> list[exp.Expression]:
         part = unwrapped(node)
@@ -68,9 +68,8 @@ class _Recursion:
 
         return reduce(union, parts)
 
-    def _read(self, node: exp.Expression, scope: Scope) -> Relation:
-        names = bool(self._cte.alias_column_names)
-        return scope.reading.read(node, replace(scope, frame=Frame(Names())), unique=not names)
+    def _read(self, node: exp.Expression, scope: Scope, unique: bool) -> Relation:
+        return scope.reading.read(node, replace(scope, frame=Frame(Names())), unique=unique)
 
     def relation(self) -> Fixpoint:
         """Returns the recursion."""
@@ -81,19 +80,37 @@ class _Recursion:
             raise self._scope.text.error(what, self._cte, "give a name to each column")
         columns = [Column(name, column.type) for name, column in zip(names, old, strict=True)]
         rows = rows_of(self._cte.alias, columns, self._distinct, schema)
+        for table in (table for step in self._steps for table in reads_of(step, self._cte.alias)):
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+            table.set("this", placed(exp.to_identifier(rows.name, quoted=True), extent(table.this)))
+        return self._of(rows)
+
+    def _of(self, rows: Table) -> Fixpoint:
+        """Returns the recursion with rows of these columns, or with wider whole numbers if a step has them."""
+        schema, columns = self._scope.reading.schema, rows.columns[: len(rows.columns) - self._distinct]
         known = Schema((*schema.values(), rows), schema.derived)
         stamped = rows.name if self._distinct else ""
         inside = replace(self._scope, reading=replace(self._scope.reading, schema=known, stamped=stamped))
-        return recursion(self._first, [self._step(step, columns, rows, inside) for step in self._steps], rows)
+        steps, wider = [], list(rows.columns)
+        for node in self._steps:
+            step, mine = self._step(node, columns, rows, inside)
+            for i, (_, expr) in enumerate(step.outputs):
+                if (columns[i].type, expr.type) == ("int32", "int64"):
+                    wider[i] = replace(columns[i], type=expr.type)
+                elif inside.text.guarded(node, partial(common, columns[i].type, expr.type)) != columns[i].type:
+                    name, kind = columns[i].name, columns[i].type
+                    what = f"column {name} has the type {expr.type} here, and {kind} in the first rows"
+                    raise inside.text.error(what, node, f"write CAST(... AS {kind}) here, or another type there")
+            steps.append((step, mine))
+        if tuple(wider) != rows.columns:
+            return self._of(replace(rows, columns=tuple(wider)))
+        return recursion(self._first, steps, rows)
 
     def _step(
         self, step: exp.Expression, columns: Sequence[Column], rows: Table, scope: Scope
     ) -> tuple[Query, Sequence[Source]]:
-        for table in reads_of(step, self._cte.alias):
-            if not table.alias:
-                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
-            table.set("this", placed(exp.to_identifier(rows.name, quoted=True), extent(table.this)))
-        made = self._read(step, scope)
+        made = self._read(step, scope, unique=False)
         mine = readings(made, rows, self._cte.alias)
         if isinstance(mine, tuple):
             raise scope.text.error(mine[0], step, mine[1])
@@ -101,9 +118,4 @@ class _Recursion:
         if len(made.outputs) != len(columns):
             what = f"this step has {len(made.outputs)} columns, but {self._cte.alias} has {len(columns)}"
             raise scope.text.error(what, step, "select the same number of columns")
-        for column, (_, expr) in zip(columns, made.outputs, strict=True):
-            both = scope.text.guarded(step, partial(common, column.type, expr.type))
-            if both != column.type:
-                what = f"column {column.name} has the type {expr.type} here, and {column.type} in the first rows"
-                raise scope.text.error(what, step, f"write CAST(... AS {column.type}) here, or another type there")
         return made, mine

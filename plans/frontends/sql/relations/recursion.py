@@ -54,6 +54,9 @@ def with_recursions(root: exp.Expression, tables: Container[str], text: Text) ->
                 else:
                     cte.set("this", placed(constants.rows(), extent(cte)))
         clause.set("recursive", None)
+    for select in nodes(root, exp.Query):
+        if all(option.name.upper() == "MAXRECURSION" for option in select.args.get("options") or ()):
+            select.set("options", None)  # SQL Server stops a recursion after so many rounds
     return root
 
 
