@@ -12,6 +12,7 @@ import pytest
 
 import crown
 from crown.errors import ChangeError
+from crown.stages import fixpoint
 from crown.stages.fixpoint import COUNT, FOUNDED, STAMP, Fixpoint
 from tests.marks import every, slow
 from tests.models.fixpoint import ReferenceFixpoint, Row
@@ -158,7 +159,10 @@ def test_rows_come_and_go_with_as_many_copies_as_they_have_derivations() -> None
         ),
     ]
 )
-def test_a_recursion_that_does_not_end_is_rejected_and_leaves_the_view_as_it_was(query: str, endless: Any) -> None:
+def test_a_recursion_that_does_not_end_is_rejected_and_leaves_the_view_as_it_was(
+    query: str, endless: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fixpoint, "MOST_ROUNDS", 100)
     view = crown.view(query, SCHEMA)
     view.apply({"e": [(1, 2)]})
     before = list(view)
