@@ -130,6 +130,29 @@ def test_what_has_another_derivation_stays_silently() -> None:
     view.update({"e": [(0, 1), (1, 2), (0, 3), (3, 1)]})
     delta = view.apply({"e": [{"x": 0, "y": 1, "_weight": -1}]})
     assert delta.num_rows == 0, "0 still reaches 1 by 3"
+    assert [view.multiplicity({"x": 0, "y": y}) for y in (1, 2, 9)] == [1, 1, 0]
+
+
+def test_texts_of_rows_and_of_what_derives_them_outlive_a_sweep_of_the_dictionary() -> None:
+    query = (
+        "WITH RECURSIVE p AS (SELECT y, 'right after ' || x AS label FROM e UNION SELECT e.y, 'some time after ' || e.x"
+        " FROM p JOIN e ON p.y = e.x) SELECT y, label FROM p"
+    )
+    view = crown.view(query, {"e": {"x": "string", "y": "string"}}, on_missing="trust")
+    random, edges = Random(1), set[tuple[str, str]]()
+    for number in range(30):
+        if edges and number % 3 == 2:
+            gone = set(random.sample(sorted(edges), len(edges) // 2))
+            edges -= gone
+            view.apply({"e": [{"x": x, "y": y, "_weight": -1} for x, y in gone]})
+        new = {(f"the place {random.randrange(99)}", f"the place {random.randrange(99)}") for _ in range(4)} - edges
+        edges |= new
+        view.apply({"e": list(new)})
+        view.compact()
+        after = {y for _, y in edges}
+        wanted = {(y, f"right after {x}") for x, y in edges}
+        wanted |= {(y, f"some time after {x}") for x, y in edges if x in after}
+        assert {tuple(row.values()) for row in view} == wanted
 
 
 def test_a_count_in_the_first_rows_is_there_from_the_first_batch_on() -> None:
