@@ -202,14 +202,15 @@ def lines_of(stage: Stage) -> list[str]:
         lines += [f"sums of {', '.join(filter(None, map(_product, band.terms)))}"] if band.terms else []
         return [*lines, f"output {', '.join(output.name for output in band.outputs) or 'the number of pairs'}"]
     if isinstance(stage, FixpointStage):
-        names = [table.name for table in stage.tables]
-        lines = [f"{name} = {_feed(feed)}" for name, feed in zip(names, stage.feeds, strict=False)]
-        lines.append(
-            f"{names[-1]} = the rows of this stage, {'each once' if stage.distinct else 'as often as derived'}"
-        )
-        for number, inner in enumerate(stage.stages):
-            lines.append(f"inside: stage {number}, {kind(inner)}: {'; '.join(lines_of(inner))}")
-        return lines
+        *tables, rows = stage.tables
+        lines = [
+            f"of {_feed(feed)}" + ("" if feed.source == table.name else f" as {table.name}")
+            for feed, table in zip(stage.feeds, tables, strict=True)
+        ]
+        lines.append(f"itself as {rows.name}, {'each row once' if stage.distinct else 'as often as derived'}")
+        return lines + [
+            f"inside stage {i}, {kind(one)}: {'; '.join(lines_of(one))}" for i, one in enumerate(stage.stages)
+        ]
     if isinstance(stage, SingleStage):
         each = f" for each {', '.join(stage.keys)}" if stage.keys else ""
         return [f"of {_feed(stage.feed)}", f"at most one row{each}, or the batch is refused"]
