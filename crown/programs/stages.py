@@ -18,7 +18,7 @@ from crown.stages.running.slices import Slices
 from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.stages.tables.timed import Timed
 from crown.stages.top import Top
-from plans.programs.fixpoints import body_of, wires_of
+from plans.programs.fixpoints import wires_of
 from plans.programs.reads import feeds, key_of
 from plans.programs.stages import (
     BandStage,
@@ -87,7 +87,7 @@ def _fixpoint(
     stage: FixpointStage, first: int, wires: Wires, memory: ProgramMemory, check: Callable[[], None]
 ) -> Fixpoint:
     """Creates the stage that runs a recursion. Its own part is the first one."""
-    inside, part = wires_of(body_of(stage)), memory.part(first)
+    inside, part = wires_of(stage), memory.part(first)
     body: list[Stage] = []
     first += 1
     for planned in stage.stages:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from plans.errors import PlanError
 from plans.nested import ARRAY, STRUCT, is_nested, matched, parts
-from plans.types import decimal_parts
+from plans.types import MOMENTS, decimal_parts
 
 MAX_DIGITS = 38
 QUOTIENT_DIGITS = 74  # of a dividend: 256 bits hold 76, and dividing takes two more
 _KEPT_SCALE = 6
 INTEGERS = ("int32", "int64")
-MOMENTS = ("date", "timestamp_ntz", "timestamp")
 _HELD = {"int32": (10, 0), "int64": (19, 0)}
 _MADE = {"int32": (10, 0), "int64": (20, 0)}  # Spark gives a BIGINT one digit more than it needs
 
@@ -66,7 +65,7 @@ def _common(left: str, right: str, integers: dict[str, tuple[int, int]], rounds:
         return left
     if left == "null":
         return right
-    if {left, right} <= {*MOMENTS}:
+    if {left, right} <= set(MOMENTS):
         return "timestamp" if "timestamp" in (left, right) else "timestamp_ntz"
     if is_nested(left) and is_nested(right):
         return matched(left, right, lambda one, two: _common(one, two, integers, rounds))

@@ -11,10 +11,10 @@ from plans.errors import PlanError
 from plans.expressions import literals
 from plans.expressions.casts.convert import castable
 from plans.expressions.casts.reading import read
-from plans.expressions.coercion import MOMENTS, common
+from plans.expressions.coercion import common
 from plans.expressions.expr import Expr
 from plans.nested import ARRAY, is_nested
-from plans.types import arrow_type
+from plans.types import MOMENTS, arrow_type
 
 _CAST_HINTS = {
     "date": "cast text or timestamps to dates",

@@ -37,7 +37,7 @@ def readings(step: Relation, rows: Table, name: str) -> list[Source] | tuple[str
 
 
 def fixpoint(first: Relation, steps: Sequence[tuple[Query, Sequence[Source]]], rows: Table) -> Fixpoint:
-    """Returns a recursion. ``steps``: with their sources that are its rows (`readings`), and outputs with its types."""
+    """Returns a recursion. ``steps``: each with its sources that are rows of the recursion (`readings`)."""
     columns = rows.columns[: len(rows.columns) - rows.distinct]
     table = Table("first_rows", first.columns)
     source = Source(table.name, table, input=first)

@@ -1,4 +1,4 @@
-"""The body of a recursion as a program of its own."""
+"""The body of a recursion, which is a program of its own."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from plans.programs.stages import FixpointStage, Stage
 from plans.programs.wiring import Wires, wiring
 
 
-def body_of(stage: FixpointStage) -> Program:
-    """Returns the program that derives rows. Its last table has the rows of the recursion."""
-    return Program("", stage.tables, stage.stages)
-
-
-def wires_of(body: Program) -> Wires:
-    """Returns the wires of a body. All changes of its tables are those of rows that are there."""
-    return wiring(body, "trust", selecting=False)
+def wires_of(stage: FixpointStage) -> Wires:
+    """Returns the wires of the body of a recursion. Its deletes always find their rows, and all rows of its tables are
+    read."""
+    return wiring(Program("", stage.tables, stage.stages), "trust", selecting=False)
 
 
 def with_inner(stage: Stage) -> tuple[Stage, ...]:
-    """Returns a stage, and the stages of its body, at any depth, if it is a recursion."""
+    """Returns a stage and, if it is a recursion, the stages of its body and of the recursions in it."""
     inner = stage.stages if isinstance(stage, FixpointStage) else ()
     return (stage, *(one for part in inner for one in with_inner(part)))

@@ -407,7 +407,7 @@ _OPERATORS: Mapping[str, Callable[[Node, Reading], Block]] = {
     "WithCTE": _with_ctes,
     "CTERelationRef": _cte,
     "UnionLoop": lambda node, reading: recursions.loop(node, reading, _block),
-    "UnionLoopRef": lambda node, reading: recursions.rows_there(node, reading),
+    "UnionLoopRef": recursions.rows_there,
     "Project": _project,
     "Filter": _filter,
     "Generate": _of_blocks(generate),

@@ -42,7 +42,7 @@ class _Reader(Head):
     def __init__(self, text: str, schema: Schema) -> None:
         super().__init__(text)
         self.schema = schema
-        self.derived: Table | None = None  # those of the head, for the rules that read it
+        self.derived: Table | None = None  # the rows of the head, for the rules that read it
 
     def rules(self) -> Relation:
         """Returns the union of all rules, or the recursion that they are."""

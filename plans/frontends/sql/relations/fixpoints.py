@@ -31,10 +31,12 @@ from plans.schema import Column, Schema, Table
 def fixpoint(union: exp.Expression, scope: Scope) -> Fixpoint:
     """Returns the rows of a recursive CTE, whose query is marked. `scope` has the CTEs that are visible to it."""
     cte: exp.CTE = union.meta[RECURSIVE]
-    return _Recursion(cte, union, scope).relation()
+    return _RecursiveCte(cte, union, scope).relation()
 
 
-class _Recursion:
+class _RecursiveCte:
+    """A recursive CTE: the relation of its first rows, and the syntax of its steps."""
+
     def __init__(self, cte: exp.CTE, union: exp.Expression, scope: Scope) -> None:
         text = scope.text
         if limited(union):

@@ -19,7 +19,8 @@ _CALL = re.compile(r"(\w+)\s*\(")
 
 
 def with_names(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement whose columns have the names of the dialect. Names that would occur twice are left out."""
+    """Returns a statement in which each column without an alias has the name that the dialect gives it. A column whose
+    name would occur twice keeps none."""
     for select in nodes(tree, exp.Select) if dialect in POSTGRES else ():
         names = [item.alias or _name(item, text) for item in select.expressions]
         uses = Counter(names)
