@@ -30,6 +30,7 @@ from crown.guards.arguments import Size
 from crown.ingest.tables.columns import WEIGHT
 from crown.projects.definitions import Defined, defined
 from crown.projects.order import digest_of, in_order
+from crown.projects.quarantine import QUARANTINE, Quarantine, counts
 from crown.projects.reports import Report
 from crown.projects.sources import Source, source
 from crown.projects.specification import INTO, REFRESH, STRICT, Specification
@@ -41,6 +42,7 @@ _MEANING = ("spark.sql.ansi.enabled", "spark.sql.caseSensitive", "spark.sql.sess
 """Settings of Spark that change the meaning of a query."""
 _NOTHING = {"version": 0, "texts": "", "positions": {}, "views": {}}
 """The note of a state before its first version. ``texts``: a digest of tables and definitions."""
+_QUARANTINE = "quarantine"
 _WRITTEN = ".crown.json"
 """The file, next to those of the views, that has the version which all of them show."""
 
@@ -86,6 +88,7 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
                 rows[name] = changed.rows
         if rows or positions != note["positions"]:
             self._advance(rows, {**note, "positions": positions}, report)
+        report.quarantined = counts(self.path.parent / _QUARANTINE)
         report.version = self.note["version"]
         report.seconds = time.monotonic() - begun
         return report
@@ -190,8 +193,8 @@ def open_project(path: Path, memory_budget: Size | None = None) -> ProjectDataba
     project = Specification.of(path)
     definitions = defined(project)
     _refuse_spark_settings(project, definitions)
-    sources = _sources(project, definitions)
     folder = project.storage / "embedded"
+    sources = _sources(project, definitions, folder / _QUARANTINE)
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "state"
     schema = None if (state / NAME).exists() else _schema(sources)
@@ -218,8 +221,9 @@ def _refuse_spark_settings(project: Specification, definitions: list[Defined]) -
         )
 
 
-def _sources(project: Specification, definitions: list[Defined]) -> dict[str, Source]:
-    """Returns the sources by name. Raises ProjectError for a stream that is not one of them."""
+def _sources(project: Specification, definitions: list[Defined], quarantine: Path) -> dict[str, Source]:
+    """Returns the sources by name. ``quarantine``: the folder of all of their quarantines. Raises ProjectError for a
+    stream that is not one of them."""
     given = project.sources
     known = {name.lower() for name in given}
     streams = {name.lower(): one for one in definitions for name in one.streams}
@@ -232,8 +236,15 @@ def _sources(project: Specification, definitions: list[Defined]) -> dict[str, So
                 f"{one.place}: {one.name} reads STREAM({name}), which {what}: name one with crown.source.{name}, or "
                 "create a materialized view"
             )
+    kept = project.on_bad_row == QUARANTINE
     return {
-        name: source(name, location, name.lower() in static, name.lower() in streams)
+        name: source(
+            name,
+            location,
+            name.lower() in static,
+            name.lower() in streams,
+            Quarantine(quarantine / name) if kept else None,
+        )
         for name, location in given.items()
     }
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ProjectError, needs
-from crown.ingest.tables.arrays import whole
 from crown.ingest.tables.columns import WEIGHT
-from crown.ingest.tables.values import converted, is_text
-from crown.projects.changes import Changed, Versions, changes_of_versions, compared, nothing, schema_of, with_weights
+from crown.projects.changes import Changed, Versions, changes_of_versions, compared, nothing, with_weights
 from crown.projects.locations import CSV, JSON, PARQUET, VERSIONS, Location
+from crown.projects.quarantine import Quarantine
+from crown.projects.reader import FileReader
 from crown.projects.specification import Stamp, stamp
 from plans.errors import PlanError
 from plans.files.rows import RowsFile
@@ -63,13 +63,13 @@ class Source:
         return found
 
 
-def source(name: str, location: Location, static: bool, stream: bool) -> Source:
-    """Returns the source at a location. Raises ProjectError for a kind that only Spark can read, and for files without
-    columns."""
+def source(name: str, location: Location, static: bool, stream: bool, quarantine: Quarantine | None = None) -> Source:
+    """Returns the source at a location. ``quarantine``: where rows of files go that cannot be used. Raises ProjectError
+    for a kind that only Spark can read, and for files without columns."""
     if location.kind in VERSIONS:
         return Source(_Versioned(name, location), static, stream)
     if location.kind in (PARQUET, CSV, JSON) and "://" not in location.where:
-        return Source(Folder(name, location), static, stream)
+        return Source(Folder(name, location, quarantine), static, stream)
     raise ProjectError(
         f"source {name}: crown run reads local folders of parquet, csv and json files, and tables of delta and "
         f"iceberg; {location.kind}:{location.where} is read by crown pipelines run"
@@ -96,17 +96,19 @@ class _Versioned:
 class Folder:
     """A folder of files of one format, or one file. A position has the files that were read, with their stamps."""
 
-    def __init__(self, name: str, location: Location) -> None:
+    def __init__(self, name: str, location: Location, quarantine: Quarantine | None) -> None:
         self._name = name
-        self._location = location
         self._path = Path(location.where)
         self.table = location.table(name) or self._columns()
+        self._reader = FileReader(self.table, location.kind, quarantine)
 
     def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
         """Returns the rows of new files if files were only added. Otherwise compares the rows of all files with the
         state."""
         files = self._files()
         at = {name: list(found) for name, found in files.items()}
+        if self._reader.quarantine is not None:
+            self._reader.quarantine.keep(at)
         if position is not None and all(at.get(name) == before for name, before in position.items()):
             return self._read(files.keys() - position.keys(), at)
         return compared(self._rows(files), self.table, at, known)
@@ -135,34 +137,9 @@ class Folder:
         return {name: at for name, at in found.items() if at is not None}
 
     def _rows(self, names: Collection[str]) -> pa.Table:
-        parts = [self._of(self._path / name if self._path.is_dir() else self._path) for name in sorted(names)]
+        inside = self._path.is_dir()
+        parts = [self._reader.read(self._path / name if inside else self._path, name) for name in sorted(names)]
         return pa.concat_tables(parts) if parts else nothing(self.table)
-
-    def _of(self, file: Path) -> pa.Table:
-        """Returns the rows of a file. A missing column is NULL, except in CSV."""
-        wanted, found = schema_of(self.table), RowsFile(file).rows(self.table)
-        columns = []
-        for field in wanted:
-            if field.name in found.column_names:
-                columns.append(self._cast(found[field.name], field, file))
-            elif self._location.kind == CSV:
-                raise ProjectError(
-                    f"source {self._name}: {file} has no column {field.name}; name the columns in its first line"
-                )
-            else:
-                columns.append(pa.nulls(found.num_rows, field.type))
-        return pa.table(columns, wanted)
-
-    def _cast(self, column: pa.ChunkedArray, field: pa.Field, file: Path) -> pa.ChunkedArray:
-        if column.type == field.type or is_text(field.type):  # a number of JSON may become a text
-            return column.cast(field.type)
-        kind = next(one.type for one in self.table.columns if one.name == field.name)
-        bad: dict[int, str] = {}
-        found = converted(whole(column), field.name, kind, field.type, bad)
-        if not bad:
-            return pa.chunked_array([found])
-        row, why = min(bad.items())
-        raise ProjectError(f"source {self._name}: {file}: row {row + 1}: {why}: fix the file, or declare another type")
 
     def _columns(self) -> Table:
         """Returns the relation with those columns of the first file that have a supported type."""

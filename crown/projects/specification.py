@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from crown.errors import ProjectError, needs
 from crown.projects.locations import FORMS, Location
+from crown.projects.quarantine import FAIL, ON_BAD_ROW
 
 NAME = re.compile(r"[A-Za-z0-9_]+")
 """The names of views: each is the name of a file or a folder, too."""
@@ -22,7 +23,7 @@ SQL, PYTHON = ".sql", ".py"
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
 _OURS = "crown."
 SOURCE, INTO, REFRESH = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}refresh."
-_KEEP, _STATIC = f"{_OURS}keep", f"{_OURS}static"
+_KEEP, _STATIC, _BAD = f"{_OURS}keep", f"{_OURS}static", f"{_OURS}on_bad_row"
 
 Stamp = tuple[int, int]
 """Size and time of a file."""
@@ -118,6 +119,14 @@ class Specification:
         if not re.fullmatch("[0-9]{1,6}", given):
             raise ProjectError(f"{self.file}: {_KEEP}: {given}: write how many snapshots are kept, 0 or more")
         return int(given)
+
+    @property
+    def on_bad_row(self) -> str:
+        """Returns what happens to a row of a file that cannot be used: ``crown.on_bad_row`` in the configuration."""
+        given = self.configuration.get(_BAD, FAIL)
+        if given not in ON_BAD_ROW:
+            raise ProjectError(f"{self.file}: {_BAD}: {given}: write one of {', '.join(ON_BAD_ROW)}")
+        return given
 
     def of_views(self, prefix: str, views: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yields the values that the configuration has for existing views: ``PREFIX.VIEW: VALUE``."""

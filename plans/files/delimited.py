@@ -7,7 +7,8 @@ type of a column is determined from all rows, not from the first ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -20,6 +21,14 @@ from plans.types import arrow_type
 
 UNREADABLE = "_unreadable"
 """A column that a reader adds: why a line could not be read, or NULL."""
+
+
+class Unreadable(NamedTuple):
+    """A line that could not be read: the reason, and the line."""
+
+    why: str
+    text: str
+
 
 _RUNS = re.compile(rb"[ \t]{2,}|\t")
 _EDGES = re.compile(rb"(?m)^ | $| (?=\r)")
@@ -38,6 +47,8 @@ class Delimited:
         self._where = where
         self.further = 0
         """The number of fields of each line that were ignored, because they follow the columns of the table."""
+        self.unreadable: list[Unreadable] = []
+        """The lines that ``rows(lines=True)`` could not read."""
 
     def kinds(self) -> dict[str, str | None] | None:
         """Returns the names in the header and the types of their columns; {} if the text is empty, and None if its
@@ -53,7 +64,7 @@ class Delimited:
         if "string" not in first:
             return None
         strict = has_header(self._format, found.delimiter)
-        unreadable: list[str] | None = None if strict else []
+        unreadable: list[Unreadable] | None = None if strict else []
         rest = self._data[found.start :]
         rows = texts(rest, found, self._where.after(self._data, found.start), unreadable)
         if unreadable:  # its first line does not tell the number of columns
@@ -74,14 +85,19 @@ class Delimited:
         """
         found = layout(self._data, self._format, table, self._where)
         self.further = found.further
-        unreadable: list[str] | None = [] if lines else None
+        self.unreadable = []
         rest, where = self._data[found.start :], self._where.after(self._data, found.start)
-        read = texts(rest, found, where, unreadable, _whole_numbers(rest, found, table))
-        if not unreadable:
-            return read
-        read = read.cast(pa.schema([(name, pa.string()) for name in read.column_names]))
-        read = read.append_column(UNREADABLE, pa.nulls(read.num_rows, pa.string()))
-        return pa.concat_tables([read, pa.Table.from_pylist([{UNREADABLE: why} for why in unreadable], read.schema)])
+        wrong = self.unreadable if lines else None
+        return with_unreadable(texts(rest, found, where, wrong, _whole_numbers(rest, found, table)), self.unreadable)
+
+
+def with_unreadable(rows: pa.Table, lines: Sequence[Unreadable]) -> pa.Table:
+    """Returns rows, followed by lines that could not be read, if there are any."""
+    if not lines:
+        return rows
+    rows = rows.cast(pa.schema([(name, pa.string()) for name in rows.column_names]))
+    rows = rows.append_column(UNREADABLE, pa.nulls(rows.num_rows, pa.string()))
+    return pa.concat_tables([rows, pa.Table.from_pylist([{UNREADABLE: line.why} for line in lines], rows.schema)])
 
 
 def _whole_numbers(data: bytes, found: Layout, table: Table) -> dict[str, pa.DataType]:
@@ -97,7 +113,7 @@ def texts(
     data: bytes,
     found: Layout,
     where: Place,
-    unreadable: list[str] | None = None,
+    unreadable: list[Unreadable] | None = None,
     whole: Mapping[str, pa.DataType] | None = None,
 ) -> pa.Table:
     """Returns the rows of a text behind its header as texts, or columns of ``whole`` numbers as such if all of their
@@ -111,10 +127,11 @@ def texts(
         data = _EDGES.sub(b"", _RUNS.sub(b" ", data))
     width = len(found.names) + found.further
     columns = [str(i) for i in range(width)]
-    wrong: list[str] = []
+    wrong: list[Unreadable] = []
 
     def note(row: pacsv.InvalidRow) -> str:
-        wrong.append(f"the line has {row.actual_columns} fields instead of {width}: {row.text[:200]!r}")
+        why = f"the line has {row.actual_columns} fields instead of {width}: {row.text[:200]!r}"
+        wrong.append(Unreadable(why, row.text))
         return "skip"
 
     def read(types: Mapping[str, pa.DataType], block: int) -> pa.Table:
@@ -150,7 +167,7 @@ def texts(
     if unreadable is not None:
         unreadable += wrong
     elif wrong:
-        raise where.error(f"{wrong[0]} ({len(wrong)} such lines); fix the file")
+        raise where.error(f"{wrong[0].why} ({len(wrong)} such lines); fix the file")
     return table.rename_columns(list(found.names))
 
 

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pajson
 
+from plans.errors import FileError
+from plans.files.delimited import Unreadable, with_unreadable
 from plans.files.unpacked import Place, checked_text
 from plans.files.values import fits, kind_of, whole_kind, wider
 from plans.schema import Table
@@ -27,6 +29,8 @@ _WHOLE = 10**40
 _EXACT = 2**53
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _END = "\n"
+_BLANK = " \t\r"
+_HALF = "a text in it has half of a surrogate pair (\\ud800)"
 _SHOWN = 60
 
 
@@ -69,6 +73,8 @@ class JsonRows:
     def __init__(self, data: bytes, where: Place) -> None:
         self._data = checked_text(data, where)
         self._where = where
+        self.unreadable: list[Unreadable] = []
+        """The lines that ``rows(lines=True)`` could not read."""
 
     def kinds(self) -> dict[str, str | None]:
         """Returns the members of the rows and the types of their values."""
@@ -81,13 +87,20 @@ class JsonRows:
     def rows(self, table: Table, lines: bool = False) -> pa.Table:
         """Returns the rows: as Arrow reads them if this keeps the values of the table's columns, else as texts.
 
-        Raises FileError for a row that is not an object.
+        Raises FileError for a row that is not an object. If ``lines`` are wanted, and the text is one of JSON lines,
+        the lines that are not exactly one object follow the other rows instead, as in ``Delimited.rows``.
         """
+        self.unreadable = []
         kinds = {column.name.lower(): column.type for column in table.columns if why_untyped(column.type) is None}
         read = self._arrow
         if read is not None and all(_keeps(field.type, kinds.get(field.name.lower())) for field in read.schema):
             return read
-        return self._texts[0]
+        try:
+            return self._texts[0]
+        except FileError:
+            if not lines or self._data.lstrip()[:1] == b"[":
+                raise
+        return with_unreadable(self._lines(table), self.unreadable)
 
     @cached_property
     def _arrow(self) -> pa.Table | None:
@@ -123,25 +136,51 @@ class JsonRows:
         if count and not members:
             raise self._where.error("its rows have no columns")
         try:
-            columns = {
-                name: pa.array([*member.texts, *[None] * (count - len(member.texts))], pa.string())
-                for name, member in members.items()
-            }
+            return _table(members, count), members
         except UnicodeEncodeError:
-            raise self._where.error("a text in it has half of a surrogate pair (\\ud800)") from None
-        return pa.table(columns), members
+            raise self._where.error(_HALF) from None
+
+    def _lines(self, table: Table) -> pa.Table:
+        """Returns the rows of JSON lines as texts. Every line is read by itself. Those that are not exactly one object
+        with a column of the table are in ``unreadable``: they may be parts of an object."""
+        members: dict[str, _Member] = {}
+        known = {column.name.lower() for column in table.columns}
+        count = 0
+        for number, text in enumerate(self._data.decode().split(_END), self._where.first):
+            if not text.strip(_BLANK):
+                continue
+            try:
+                row = _DECODER.decode(text)
+                _json(row).encode()
+                why = None if isinstance(row, dict) else "is not a JSON object"
+                if why is None and not any(name.lower() in known for name in row):
+                    why = "has none of the columns"
+            except UnicodeEncodeError:
+                why = f"cannot be read: {_HALF}"
+            except json.JSONDecodeError:
+                why = "is not exactly one JSON object"
+            except RecursionError:
+                why = "is nested too deeply"
+            except ValueError as error:
+                why = str(error)
+            if why is not None:
+                self.unreadable.append(Unreadable(f"line {number} {why}: {text[:_SHOWN]}", text))
+                continue
+            for name, value in row.items():
+                members.setdefault(name, _Member()).put(count, value)
+            count += 1
+        return _table(members, count)
 
     def _objects(self) -> Iterator[tuple[int, Any]]:
         """Yields all values of the text, or of an array, each with the line in which the value, or the array,
         begins."""
-        decoder = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=_object)
         text = self._data.decode()
         place = _BLANKS.match(text, 0).end()  # type: ignore[union-attr]
         line, seen = self._where.first, 0
         is_array = text[place : place + 1] == "["
         while place < len(text):
             try:
-                value, end = decoder.raw_decode(text, place)
+                value, end = _DECODER.raw_decode(text, place)
             except RecursionError:
                 raise self._where.error("it is nested too deeply") from None
             except ValueError as error:
@@ -160,6 +199,19 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
         raise ValueError(f"has the member {twice!r} twice in one object")
     return found
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=_object)
+
+
+def _table(members: dict[str, _Member], count: int) -> pa.Table:
+    """Returns that many rows as texts. Raises UnicodeEncodeError for a text that is not Unicode."""
+    return pa.table(
+        {
+            name: pa.array([*member.texts, *[None] * (count - len(member.texts))], pa.string())
+            for name, member in members.items()
+        }
+    )
 
 
 def _text(value: Any) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 import pyarrow as pa
 
 from plans.errors import FileError
-from plans.files.delimited import UNREADABLE, Delimited
+from plans.files.delimited import UNREADABLE, Delimited, Unreadable
 from plans.files.formats import ARROW, JSON, PARQUET
 from plans.files.json_rows import JsonRows
 from plans.files.unpacked import Place, contents, unpacked, unreadable
@@ -30,6 +30,7 @@ class Columnar:
     """The rows of one file. ``where``: its origin, for errors."""
 
     further = 0
+    unreadable: Sequence[Unreadable] = ()
 
     def __init__(self, data: bytes, format_: str, where: Place) -> None:
         self._data = data

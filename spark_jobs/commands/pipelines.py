@@ -157,10 +157,12 @@ def _watch(session: Session, project: Project, args: argparse.Namespace) -> None
         while True:
             pipeline, storage = Pipeline.of(session, project, args.refresh, args.verify), project.storage
             reading: Reading | None = None
+            quarantined: dict[str, int] = {}
             with closing(pipeline.watch(args.every)) as rounds:
                 for report in rounds:
                     _print_status(project, args)
-                    if report.changed:
+                    if report.changed or report.quarantined != quarantined:
+                        quarantined = report.quarantined
                         _show_report(report, args.json)
                         sys.stdout.flush()
                     if reading is None and not project.is_current():

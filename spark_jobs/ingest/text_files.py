@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.errors import FileError
-from plans.files.delimited import UNREADABLE, texts
+from plans.files.delimited import UNREADABLE, Unreadable, texts
 from plans.files.formats import CSV, named
 from plans.files.layout import Layout, layout
 from plans.files.unpacked import SIZE, Place, checked_format, checked_text, opened, pieces, unreadable
@@ -68,14 +68,14 @@ class TextFiles:
                 data = data.removeprefix(BOM_UTF8)
                 found = self.layout_of(path, data)
                 place, data = place.after(data, found.start), data[found.start :]
-            wrong: list[str] = []
+            wrong: list[Unreadable] = []
             read = texts(checked_text(data, place), found, place, wrong)
             names = [name.lower() for name in read.column_names]
             columns = [read.column(names.index(name.lower())) for name in self.names]
             table = pa.table([*columns, pa.nulls(read.num_rows, pa.string())], names=[*self.names, UNREADABLE])
             yield from table.to_batches()
             if wrong:
-                yield pa.RecordBatch.from_pylist([{UNREADABLE: why} for why in wrong], table.schema)
+                yield pa.RecordBatch.from_pylist([{UNREADABLE: line.why} for line in wrong], table.schema)
 
 
 def first_layout(path: Path, data: bytes, table: Table, mark: str | None) -> Layout:

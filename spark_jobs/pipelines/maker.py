@@ -162,7 +162,9 @@ class Maker:
         for name, source in analysis.sources.items():
             if name in needed and source.given is not None:
                 known = source.table.name
-                rows = unweighted(database.table(known)) if source.static else arrow_of(source.read(), source.table)
+                rows = (
+                    unweighted(database.table(known)) if source.is_in_state else arrow_of(source.read(), source.table)
+                )
                 live.createDataFrame(rows).createOrReplaceTempView(source.table.name)
         for view in analysis.views:
             name, query = view.definition.name, view.definition.query

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from crown.analysis.prometheus import instrumented
 from crown.guards.arguments import flag_of, number_of
+from crown.projects.quarantine import FAIL, ON_BAD_ROW, QUARANTINE, Quarantine, counts
 from crown.projects.specification import AUTO, FULL, INCREMENTAL, POLICIES
 from plans.schema import Schema
 from plans.search.cells.groups import Groups, groups_of
@@ -58,10 +59,20 @@ class Pipeline:
     """
 
     def __init__(
-        self, spark: SparkSession | Session, path: Path, refresh: str = AUTO, keep: int = 1, verify: bool = False
+        self,
+        spark: SparkSession | Session,
+        path: Path,
+        refresh: str = AUTO,
+        keep: int = 1,
+        verify: bool = False,
+        on_bad_row: str = FAIL,
     ) -> None:
         if refresh not in POLICIES:
             raise SourceError(f"refresh={refresh!r}: give one of {', '.join(POLICIES)}")
+        if on_bad_row not in ON_BAD_ROW:
+            raise SourceError(f"on_bad_row={on_bad_row!r:.100}: give one of {', '.join(ON_BAD_ROW)}")
+        self._quarantine = path / "quarantine"
+        self._keeps_bad_rows = on_bad_row == QUARANTINE
         self._session = Session.of(spark)
         self._path = path
         self._refresh = refresh
@@ -77,7 +88,7 @@ class Pipeline:
     @classmethod
     def of(cls, spark: SparkSession | Session, project: Project, refresh: str = AUTO, verify: bool = False) -> Pipeline:
         """Returns the pipeline of a project of Spark's Declarative Pipelines, whose definitions are read."""
-        made = cls(spark, project.storage, refresh, project.keep, verify)
+        made = cls(spark, project.storage, refresh, project.keep, verify, project.on_bad_row)
         with made._record.failures():
             known = stored_texts(made._session, made._state.analysis)
             made._texts = project.load(made._session, known)
@@ -87,7 +98,8 @@ class Pipeline:
                 made.source(name, location.text, static=name.lower() in static)
             if project.streams:
                 queries = [flow.query for flows in project.streams.values() for flow in flows]
-                streaming = with_streams(made._session, sources, queries)
+                kept = made._quarantine if made._keeps_bad_rows else None
+                streaming = with_streams(made._session, sources, queries, kept)
                 for table, flows in project.streams.items():
                     made._stream(table, {flow.name: frame_of(streaming, flow) for flow in flows})
             for name, places in project.places.items():
@@ -110,7 +122,8 @@ class Pipeline:
                 raise SourceError(f"source {name}: every run reads new rows of a stream: leave out static=True")
             self._stream(name, {name: table})
         else:
-            given = declared_source(self._session, name, table)
+            kept = Quarantine(self._quarantine / name) if self._keeps_bad_rows else None
+            given = declared_source(self._session, name, table, kept)
             self._sources[name.lower()] = replace(given, static=flag_of(static, "static"))
 
     def _stream(self, name: str, flows: Mapping[str, DataFrame]) -> None:
@@ -293,6 +306,7 @@ class Pipeline:
                                 analysis, self._analysis, database, forgotten, selected, report, every is not None
                             )
                             store(self._session, analysis, self._texts, self._state.analysis)
+                            report.quarantined = counts(self._quarantine)
                             report.seconds = time.monotonic() - begun
                             self._record.ran(report, analysis, database)
                         forgotten = frozenset()
@@ -341,7 +355,13 @@ class Pipeline:
 
 
 def pipeline(
-    spark: SparkSession, path: str | Path, *, refresh: str = AUTO, keep: int = 1, verify: bool = False
+    spark: SparkSession,
+    path: str | Path,
+    *,
+    refresh: str = AUTO,
+    keep: int = 1,
+    verify: bool = False,
+    on_bad_row: str = FAIL,
 ) -> Pipeline:
     """Returns a pipeline whose state and tables are in the local folder ``path``; see ``Pipeline``.
 
@@ -350,6 +370,8 @@ def pipeline(
     versions, but not those since it was last read; with ``"full"``, Spark recomputes all views in every run. ``keep``:
     the number of older snapshots of the state that are kept, each as large as the state, and the changes since them:
     ``restore`` can go back that far. ``verify``: the whole state is read when it is opened, and its checksums are
-    compared. Otherwise it is mapped into memory, and a run reads only what it needs.
+    compared. Otherwise it is mapped into memory, and a run reads only what it needs. ``on_bad_row``: with ``"fail"``, a
+    row of a CSV or JSON file that cannot be used ends the run before anything has changed; with ``"quarantine"``, it is
+    written to the folder ``quarantine`` of the pipeline, with the reason, and the run continues without it.
     """
-    return Pipeline(spark, Path(path), refresh, keep, verify)
+    return Pipeline(spark, Path(path), refresh, keep, verify, on_bad_row)

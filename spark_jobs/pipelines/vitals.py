@@ -121,6 +121,7 @@ class Record:
         self._write(
             {"version": report.version, "bytes": size, "runs": runs, "success": newest, "error": before.get("error")}
             | {"sources": read, "views": found}
+            | {"quarantined": before.get("quarantined", {}) if sources is None else report.quarantined}
         )
 
     def failed(self, error: Exception) -> None:
@@ -224,6 +225,8 @@ def lines(found: Vitals) -> Iterator[str]:
         behind = source.get("behind", {}).get("versions")
         late = f", {behind} versions behind" if behind else ""
         yield f"source {name}  {source['rows']} changes, {source['how']}, read {_when(source['at'])}{late}"
+    for name, rows in found.get("quarantined", {}).items():
+        yield f"source {name}  {rows} {'row is' if rows == 1 else 'rows are'} in the quarantine"
     for name, view in found["views"].items():
         yield f"view {name}  {view['rows']} rows  +{view['inserted']} -{view['deleted']}"
 
@@ -253,6 +256,7 @@ _BEHIND = (
     (_metric("source_versions_behind", "gauge", "Versions of a table that were not read yet"), "versions"),
     (_metric("source_lag_seconds", "gauge", "How long the oldest of these versions has waited"), "seconds"),
 )
+_QUARANTINED = _metric("quarantined_rows", "gauge", "Rows of a source that are in the quarantine")
 _BY_VIEW = (
     (_metric("view_rows", "gauge", "Rows of a view"), "rows"),
     (_metric("view_read_rows", "gauge", "Changes that a view read in the newest run"), "read"),
@@ -264,7 +268,7 @@ _CHANGED_TOTAL = _metric("view_changed_rows_total", "counter", "Rows of a view t
 METRICS = (
     *(_UP, _FAILED, _VERSION, _RUNS, _SUCCESS, _SECONDS, _PHASES, STATE_BYTES, _ERROR),
     *(metric for metric, _ in (*_BY_SOURCE, *_BEHIND, *_BY_VIEW)),
-    *(_CHANGED, _CHANGED_TOTAL),
+    *(_QUARANTINED, _CHANGED, _CHANGED_TOTAL),
 )
 """All metrics of a pipeline."""
 
@@ -301,6 +305,10 @@ def samples(found: Vitals) -> Iterator[tuple[Metric, Iterable[Sample]]]:
     ):
         for metric, field in fields if named else ():
             yield metric, [({**of, label: name}, one[field]) for name, one in named.items()]
+    quarantined = found.get("quarantined", {})
+    if sources or quarantined:
+        rows = {**dict.fromkeys(sources, 0), **quarantined}
+        yield _QUARANTINED, [({**of, "source": name}, count) for name, count in rows.items()]
     for metric, ending in ((_CHANGED, ""), (_CHANGED_TOTAL, "_total")):
         yield (
             metric,

@@ -163,6 +163,12 @@ class Source:
         return self.given is not None and self.given.stream is not None
 
     @property
+    def is_in_state(self) -> bool:
+        """Returns True if its rows are read from the state where Spark needs them: it is not read again, or this
+        process reads it."""
+        return self.static or (self.given is not None and self.given.texts is not None)
+
+    @property
     def static(self) -> bool:
         """Returns True if the source is not read again."""
         return self.given is not None and self.given.static
@@ -171,6 +177,8 @@ class Source:
         """Returns the changes since ``position``; see ``spark_jobs.pipelines.inputs.sources``."""
         if self.given is not None and self.given.versions is not None:
             return changes_of_versions(self.given.versions, self.table, position, known)
+        if self.given is not None and self.given.texts is not None:
+            return self.given.texts.changes(position, known)
         folder = self.given.folder if self.given is not None else None
         return changes(self.read, self.table, position, known, folder)
 
@@ -194,7 +202,7 @@ class _Reader:
         named = all(of.digest is not None for of in given.values())
         self._lasting = named and all(isinstance(of.query, str) for of in definitions)
         for name, of in given.items():
-            table = of.table(name, of.read().schema if of.versions is None and of.stream is None else of.columns())
+            table = of.table(name, of.read().schema if of.asks_spark else of.columns())
             self._sources[name] = Source(table, of.read, given=of)
             register(self._apart, table)
 

@@ -22,18 +22,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from crown.projects.flows import streams_in
-from crown.projects.locations import CSV, DELTA, FILES, JDBC, PARQUET, TEXTS, VERSIONS, Location
+from crown.projects.locations import DELTA, FILES, JDBC, PARQUET, VERSIONS, Location
+from crown.projects.quarantine import Quarantine
+from crown.projects.reader import FileReader
+from crown.projects.sources import Folder
 from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.feeds.iceberg_versions import IcebergVersions
 from spark_jobs.ingest.names import key_of
 from spark_jobs.ingest.sources import AGELESS
-from spark_jobs.ingest.types import spark_type, supported_table
+from spark_jobs.ingest.types import supported_table
+from spark_jobs.job.failures import failure
 from spark_jobs.job.sinks import LOG
 from spark_jobs.log.compacted import files_after
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.inputs.sources import ParquetFolder, Versions, why
+from spark_jobs.pipelines.inputs.texts import columns_of, rows_of, stream_of
 from spark_jobs.queries.catalyst import clone
 from spark_jobs.storage.address import in_a_line
 from spark_jobs.storage.local import LocalFolder
@@ -88,10 +93,7 @@ def _read(folder: Path, stream: DataFrame) -> list[str]:
     return sorted(str(rows / unquote(urlsplit(uri).path).rpartition("/")[2]) for uri in written)
 
 
-_OF_TEXTS = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}
-_OF_CSV = {"escape": '"', "multiLine": "true", "nullValue": "\x00"}
-"""Values in quotes are read as ``plans.files`` does: with doubled quotes and line ends, and a text even if they are
-empty. With Spark's default ``nullValue``, they would then be NULL."""
+_PATTERN = re.compile(r"[*?\[\]{}]")
 _FETCHED = "10000"
 """The number of rows that a database sends at a time. By default, PostgreSQL's driver keeps a whole table in memory."""
 _MERGED = "spark.sql.parquet.mergeSchema"
@@ -102,10 +104,10 @@ _MERGED = "spark.sql.parquet.mergeSchema"
 class DeclaredSource:
     """A source that a project declares: how its rows are read.
 
-    ``versions``: its table, if the table keeps versions; ``folder``: its local folder of Parquet files; ``stream``: its
-    streaming table. ``digest``: of the text that names the source; None if no text does. ``text``: this text, if it may
-    be shown. ``key``: a unique key; () if none is known. ``static``: the source is read once, and again only by an
-    explicit refresh.
+    ``versions``: its table, if the table keeps versions; ``folder``: its local folder of Parquet files; ``texts``: its
+    local folder of CSV or JSON files, whose rows ``read`` does not return; ``stream``: its streaming table. ``digest``:
+    of the text that names the source; None if no text does. ``text``: this text, if it may be shown. ``key``: a unique
+    key; () if none is known. ``static``: the source is read once, and again only by an explicit refresh.
     """
 
     read: Callable[[], DataFrame]
@@ -113,9 +115,15 @@ class DeclaredSource:
     digest: str | None = None
     text: str | None = None
     folder: ParquetFolder | None = None
+    texts: Folder | None = None
     stream: StreamingTable | None = None
     key: tuple[str, ...] = ()
     static: bool = False
+
+    @property
+    def asks_spark(self) -> bool:
+        """Returns True if an analysis has the columns that Spark finds."""
+        return self.versions is None and self.stream is None and self.texts is None
 
     def table(self, name: str, columns: T.StructType) -> Table:
         """Returns the relation with those of these columns that have a supported type. Raises SourceError if the key
@@ -133,14 +141,20 @@ class DeclaredSource:
             return self.versions.columns()
         if self.stream is not None:
             return self.stream.columns
+        if self.texts is not None:
+            return columns_of(self.texts.table)
         found = self.folder.columns() if self.folder is not None else None
         return self.read().schema if found is None else found
 
 
 def declared_source(
-    session: Session, name: str, table: str | DataFrame | Callable[[], DataFrame] | StreamingTable
+    session: Session,
+    name: str,
+    table: str | DataFrame | Callable[[], DataFrame] | StreamingTable,
+    quarantine: Quarantine | None = None,
 ) -> DeclaredSource:
-    """Returns the source of a text, a batch DataFrame, a function that returns one, or a streaming table."""
+    """Returns the source of a text, a batch DataFrame, a function that returns one, or a streaming table.
+    ``quarantine``: where rows of CSV and JSON files go that cannot be used."""
     if isinstance(table, StreamingTable):
         return DeclaredSource(_with_source_errors(name, table.read), stream=table)
     if isinstance(table, DataFrame):
@@ -167,36 +181,52 @@ def declared_source(
         )
     declared = location.table(name)
     if declared is not None:
-        columns = T.StructType([T.StructField(column.name, spark_type(column.type)) for column in declared.columns])
-        read = _with_source_errors(name, lambda: _of_texts(session.spark, location, columns))
-        return DeclaredSource(read, digest=digest, text=table)
+        if is_plain(session, location):
+            return DeclaredSource(_unread, digest=digest, text=table, texts=Folder(name, location, quarantine))
+        files = FileReader(declared, kind, quarantine)
+        return DeclaredSource(
+            _with_source_errors(name, lambda: rows_of(session.spark, location, files)), digest=digest, text=table
+        )
     plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
     read = _with_source_errors(name, lambda: session.spark.read.format(kind).load(where))
     return DeclaredSource(read, digest=digest, text=table, folder=folder)
 
 
-def _of_texts(spark: SparkSession, location: Location, columns: T.StructType) -> DataFrame:
-    """Returns the rows of text files. Raises an error for columns in another order, and for a value that is not of its
-    column's type."""
-    return spark.read.schema(columns).options(**_options(location.kind)).format(location.kind).load(location.where)
+def is_plain(session: Session, location: Location) -> bool:
+    """Returns True for a local folder of files, or a file, which needs no job of Spark to be read."""
+    path = Path(location.where)
+    if "://" in location.where or not session.is_local or _PATTERN.search(location.where):
+        return False
+    try:
+        return not path.is_dir() or not any(file.is_dir() and file.name[0] not in "._" for file in path.iterdir())
+    except OSError:
+        return True  # reading it says so
 
 
-def _options(kind: str) -> dict[str, str]:
-    """Returns the options with which Spark reads files of a kind."""
-    return {**(_OF_TEXTS if kind in TEXTS else {}), **(_OF_CSV if kind == CSV else {})}
+def _unread() -> DataFrame:
+    raise AssertionError("this process reads the files of a local folder")
 
 
-def with_streams(session: Session, locations: Mapping[str, Location], queries: Iterable[object]) -> SparkSession:
-    """Returns a session with a streaming view for each folder of files that a query reads as a stream."""
+def with_streams(
+    session: Session, locations: Mapping[str, Location], queries: Iterable[object], quarantine: Path | None
+) -> SparkSession:
+    """Returns a session with a streaming view for each folder of files that a query reads as a stream. ``quarantine``:
+    the folder of the quarantines of all sources."""
     selected = {name.lower() for query in queries if isinstance(query, str) for name in streams_in(query)}
     read = {name: at for name, at in locations.items() if at.kind in FILES and name.lower() in selected}
     if not read:
         return session.spark
     apart = clone(session.spark)
     for name, at in read.items():
-        reader = apart.readStream.schema(declared_source(session, name, at.text).columns()).format(at.kind)
-        reader.options(**AGELESS, **_options(at.kind)).load(at.where).createOrReplaceTempView(name)
+        declared = at.table(name)
+        if declared is None:
+            reader = apart.readStream.schema(declared_source(session, name, at.text).columns()).format(at.kind)
+            stream = reader.options(**AGELESS).load(at.where)
+        else:
+            kept = None if quarantine is None else Quarantine(quarantine / name)
+            stream = stream_of(apart, at, FileReader(declared, at.kind, kept))
+        stream.createOrReplaceTempView(name)
     return apart
 
 
@@ -246,6 +276,9 @@ _MOVED = re.compile(r"Wrong basePath (\S+) for the root path: (?:file:/*(?=/))?(
 
 def _of_stream(name: str, error: StreamingQueryException) -> str:
     """Returns the message for a stream that has failed."""
+    ours = failure(error)
+    if ours is not None:  # of a worker that reads a file
+        return str(ours)
     moved = _MOVED.search(str(error))
     if moved is None:
         return f"source {name} cannot be read{why(error)}: fix that, and run again"

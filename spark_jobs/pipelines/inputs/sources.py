@@ -30,6 +30,7 @@ from plans.frontends.catalyst.tree import read
 from plans.schema import Table
 from spark_jobs.errors import SourceError, cause_of
 from spark_jobs.ingest.parquet import ParquetRows
+from spark_jobs.job.failures import failure
 from spark_jobs.storage.address import masked
 
 PADDED = "__CHAR_VARCHAR_TYPE_STRING"
@@ -137,6 +138,9 @@ def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
     try:
         rows = frame.select(*(F.col(f"`{column.name}`") for column in table.columns)).toArrow()
     except (PySparkException, Py4JError) as error:
+        ours = failure(error)
+        if ours is not None:
+            raise SourceError(str(ours)) from None
         raise SourceError(f"Spark cannot read the rows of {table.name}{why(error)}: fix that, and run again") from None
     return rows.cast(schema_of(table))
 

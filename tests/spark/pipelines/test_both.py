@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import crown
-from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.pipeline import Pipeline
 from tests.projects.shop import SQL, WANTED, Shop
@@ -80,12 +79,14 @@ def test_a_source_that_only_a_stream_reads_is_not_in_the_state(spark, tmp_path: 
     assert table(tmp_path / "p" / "storage" / "tables" / "n_clicks") == Counter({(len(shop.clicks),): 1})
 
 
-def test_a_file_that_spark_cannot_read_is_named(spark, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named(spark, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "1.csv").write_text("n\n1\n")
     (tmp_path / "notes" / "2.csv").write_text("n\nx\n")
     pipeline = crown.spark.pipeline(spark, tmp_path / "state")
     pipeline.source("notes", f"csv:{tmp_path}/notes?columns=n BIGINT")
     pipeline.view("v", "SELECT n FROM notes")
-    with pytest.raises(SourceError, match=rf'rows of notes in {tmp_path}/notes/2.csv \(For input string: "x"\)'):
+    with pytest.raises(
+        crown.errors.ProjectError, match=rf"source notes: {tmp_path}/notes/2.csv: row 1: column 'n': 'x'"
+    ):
         pipeline.run()
