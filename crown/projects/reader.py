@@ -60,7 +60,9 @@ class FileReader:
             refused += [Refused(line.why, data=line.text) for line in part.unreadable]
         except (FileError, ProjectError) as error:
             if self.quarantine is None:
-                raise ProjectError(f"{error}; or write crown.on_bad_row: quarantine, to run without this file") from None
+                raise ProjectError(
+                    f"{error}; or write crown.on_bad_row: quarantine, to run without this file"
+                ) from None
             rows, refused = nothing(self.table), [Refused(str(error))]
         if self.quarantine is not None:
             self.quarantine.put(name, refused)

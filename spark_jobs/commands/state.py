@@ -127,7 +127,7 @@ def recell_state(checkpoint: Folder, cells: int, as_json: bool) -> None:
             json.dumps(
                 {
                     "cells": [done.before, done.after],
-                    "batch": done.batch,
+                    "batch": None if done.batch < 0 else done.batch,
                     "rows": done.result.rows,
                     "checksum": f"{done.result.checksum:016x}",
                     "state": str(done.state),
@@ -139,9 +139,13 @@ def recell_state(checkpoint: Folder, cells: int, as_json: bool) -> None:
         )
         return
     aside, them = " and ".join(map(str, done.aside)), "it" if len(done.aside) == 1 else "them"
-    print(
+    cut = (
         f"cut from {done.before} to {done.after} cells after batch {done.batch}; the result is the same, "
-        f"{done.result.rows:,} rows with checksum {done.result.checksum:016x}\n"
+        f"{done.result.rows:,} rows with checksum {done.result.checksum:016x}"
+    )
+    none = f"no batch was committed yet: the job begins with {done.after} cells instead of {done.before}"
+    print(
+        f"{none if done.batch < 0 else cut}\n"
         f"  state  {done.state}\n"
         f"  aside  {aside}: delete {them} when the job has run; to go back before that, delete {done.pointer}"
     )

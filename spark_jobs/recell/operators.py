@@ -60,7 +60,9 @@ class Old:
 class Job:
     """A stopped job: the old and the new rounds of its query, and the old and the new operators that store rows by key.
 
-    ``was_within``, ``within``: the old and the new operators that are windows, by relation in lower case.
+    ``batch``: the newest one that Spark has committed, or ``EMPTY``; then there is nothing to cut, and ``old`` has only
+    the first round. ``was_within``, ``within``: the old and the new operators that are windows, by relation in lower
+    case.
     """
 
     stream: str
@@ -111,20 +113,25 @@ def job_of(where: Whereabouts, cells: int) -> Job:
         operator = stride.step.operator
         return _old(where.root / stream / operator, stride, metas.get(operator), batch)
 
-    text = json.dumps(whole.to_json())
+    text, begun = json.dumps(whole.to_json()), batch != EMPTY
+    strides_before = cut(old, name, text)
     return Job(
         stream,
         batch,
-        tuple(as_it_is(stride) for stride in cut(old, name, text)),
+        tuple(as_it_is(stride) for stride in (strides_before if begun else strides_before[:1])),
         cut(new, name, text),
         tuple(_keyed(where.root / stream / other, metas[other], cells, batch, cut) for other in metas if KEYS in other),
-        {relation: as_it_is(stride) for relation, stride in strides_within(whole, old, name, **common).items()},
+        {
+            relation: as_it_is(stride)
+            for relation, stride in strides_within(whole, old, name, **common).items()
+            if begun
+        },
         strides_within(whole, new, name, **common),
     )
 
 
 def _settled(where: Whereabouts, stream: str, metas: dict[str, dict[str, Any]]) -> int:
-    """Returns the newest batch that Spark has committed. Raises unless all cells have it.
+    """Returns the newest batch that Spark has committed; ``EMPTY`` if there is none. Raises unless all cells have it.
 
     A batch that was begun and not committed (it was refused, or the job was killed) is executed again by the new cells,
     even if the old cells have parts of it.
@@ -139,10 +146,14 @@ def _settled(where: Whereabouts, stream: str, metas: dict[str, dict[str, Any]]) 
             whole = [version for version in (*batches, *snapshots) if version <= committed or begun <= committed]
             newest[f"{name}/{cell}"] = max(whole, default=EMPTY)
     batch = max(newest.values())
-    if batch < 0:
+    if batch < 0 and (where.root / "backfill").folders():
+        cells = max(meta["cells"] for meta in metas.values())
         raise CheckpointError(
-            f"{where.checkpoint} has no batch yet: give cells= (--cells) when the job starts, or to bulk_load()"
+            f"{where.checkpoint} has the rows of bulk_load(), and no batch yet: start the job with cells={cells}, let "
+            "it finish a batch, stop it, then change the number of cells"
         )
+    if batch < 0:
+        return EMPTY
     lagging = [cell for cell, version in newest.items() if version != batch]
     if lagging:
         raise CheckpointError(

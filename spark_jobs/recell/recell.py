@@ -39,7 +39,7 @@ from spark_jobs.locking import exclusive
 from spark_jobs.log.history import stream_of
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_location import CURRENT, fresh, located, make_current
-from spark_jobs.log.state_log import CellLog
+from spark_jobs.log.state_log import EMPTY, CellLog, cell_folders
 from spark_jobs.recell.contents import Rows, contents
 from spark_jobs.recell.operators import Job, Old, job_of
 from spark_jobs.storage.folder import Folder
@@ -159,10 +159,11 @@ class Recelled:
 
 
 def recell(checkpoint: Folder, cells: int, options: Mapping[str, str] | None = None) -> Recelled:
-    """Cuts the state of a stopped job into ``cells`` cells. O(state + result), in memory: all base rows once, and one
-    engine at a time, twice. ``options``: of the state's object store, by default the environment's.
+    """Cuts the state of a stopped job into ``cells`` cells. If no batch was committed yet, the job begins with an empty
+    state in that many cells. O(state + result), in memory: all base rows once, and one engine at a time, twice.
+    ``options``: of the state's object store, by default the environment's.
 
-    Raises :class:`CheckpointError` and its subclasses if the job runs, has not finished a batch, or its state is
+    Raises :class:`CheckpointError` and its subclasses if the job runs, if it has only a backfill, or if its state is
     damaged; ``PlanError`` if its query cannot be cut into that many cells. Then nothing has changed.
     """
     if not 1 <= cells <= MOST:
@@ -173,8 +174,9 @@ def recell(checkpoint: Folder, cells: int, options: Mapping[str, str] | None = N
         with nullcontext() if nothing else exclusive(checkpoint):
             where.demand_settled()
             job = job_of(where, cells)
-            state = fresh(where.home, cells, job.batch)
-            result = _written(job, state / job.stream)
+            state = fresh(where.home, cells, max(job.batch, 0))
+            new = state / job.stream
+            result = _begun(job, where.root / job.stream, new) if job.batch == EMPTY else _written(job, new)
             _synced(state)
             make_current(where.home, state)
     except OSError as error:
@@ -214,6 +216,19 @@ def _written(job: Job, state: Folder) -> Sum:
             base = {stride.round.carries: pa.concat_tables(tables)}
     _compared(_result(job.old[-1], digests), found, job.old[-1].folder)
     return found
+
+
+def _begun(job: Job, old: Folder, state: Folder) -> Sum:
+    """Writes cells without rows; returns the sum of their result. Live engines that have applied the batch that was not
+    committed are disowned."""
+    logs = [CellLog(cell, "") for operator in old.folders() for cell in cell_folders(old / operator)]
+    digests = {log.digest(number) for log in logs for number in log.batches()}
+    for stride in (*job.new, *(new for _, new in job.keys), *job.within.values()):
+        step = stride.step
+        check_meta(state / step.operator, step.meta)
+        for cell in range(step.meta["cells"]):
+            CellLog.of(state / step.operator / str(cell), step.meta).disown(digests)
+    return Sum()
 
 
 def _within(job: Job, base: Rows, state: Folder, digests: set[str]) -> Rows:

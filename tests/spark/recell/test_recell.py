@@ -14,7 +14,7 @@ from crown.errors import ChangeError, MemoryBudgetError
 from plans.time.windows import last_rows, sliding, ttl
 from spark_jobs.cell.spill import Limits
 from spark_jobs.commands import state as command
-from spark_jobs.commands.state import operators, troubles
+from spark_jobs.commands.state import operators, recell_state, troubles
 from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
 from spark_jobs.folders import locked
 from spark_jobs.log.meta import check_meta, read_meta
@@ -395,6 +395,45 @@ def test_a_job_that_asks_for_another_number_of_cells_is_told_of_the_command(tmp_
     job.start(3)
     with pytest.raises(PlanChangedError, match=r"cut into 2 cells .* asks for 3: .* --recell 3; or start"):
         check_meta(job.root / "s" / "crown", job.rounds[0].step.meta)
+
+
+@pytest.mark.parametrize("name", ["groups", "two rounds", "rows by key"])
+@pytest.mark.parametrize("have", [0, 1, 2])
+def test_a_job_whose_first_batch_failed_begins_with_the_cells_that_it_is_given(tmp_path, capsys, name, have):
+    """The message about another number of cells names the command, and the command does it."""
+    job = Job(tmp_path / "job", program(name), 2)
+    host = "here" if have == 2 else "there"
+    changes = batch(random.Random(5), {table.name for table in job.query.tables})
+    job.executed(changes)
+    for stride in (*job.keys.values(), *job.rounds):
+        for cell in range(have, 2):
+            (job.root / "s" / stride.step.operator / str(cell)).delete(["0.delta"])
+    job.start(3)
+    with pytest.raises(PlanChangedError, match=r"asks for 3: use cells=2; or .* --recell 3; or start"):
+        check_meta(job.root / "s" / "crown", job.rounds[0].step.meta)
+    recell_state(folder_at(job.folder), 3, False)
+    assert "no batch was committed yet: the job begins with 3 cells instead of 2\n" in capsys.readouterr().out
+    job.start(3, host)
+    for _ in range(3):
+        job.run(changes)
+        changes = batch(random.Random(job.batch), {table.name for table in job.query.tables})
+    recell(folder_at(job.folder), 2)
+    job.start(2, host)
+    job.run(changes)
+
+
+def test_a_backfill_without_a_batch_keeps_its_cells(tmp_path):
+    job, _ = running(tmp_path, "groups", 2, floor=0)
+    shutil.copytree(job.folder / "crown" / "s", job.folder / "crown" / "backfill")
+    for kind in ("offsets", "commits"):
+        shutil.rmtree(job.folder / kind)
+    for cell in (job.folder / "crown" / "s" / "crown").iterdir():
+        for file in cell.iterdir() if cell.is_dir() else ():
+            file.unlink()
+    with pytest.raises(
+        CheckpointError, match=r"rows of bulk_load\(\), and no batch yet: start the job with cells=2, let"
+    ):
+        recell(folder_at(job.folder), 3)
 
 
 def test_the_command_says_what_it_did_and_where_the_old_state_is(tmp_path, capsys):
