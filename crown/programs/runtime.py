@@ -19,10 +19,8 @@ from types import MappingProxyType
 from typing import Any
 from weakref import ref
 
-import pyarrow as pa
-
 from crown.engine.delivery import LOST, is_running, refuse
-from crown.errors import ChangeError, CrownError, FunctionError, MemoryBudgetError, SnapshotError, UnusableStateError
+from crown.errors import CrownError, MemoryBudgetError, SnapshotError, UnusableStateError
 from crown.guards.arguments import path_of, same_file
 from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
@@ -38,7 +36,7 @@ from crown.stages.fixpoint import Fixpoint, has_first_row
 from crown.stages.joins.core import Join
 from crown.stages.over.stage import Over
 from crown.stages.pointwise import Pointwise
-from crown.stages.protocol import Stage
+from crown.stages.protocol import REFUSALS, Stage
 from crown.stages.running.shifts import Shifts
 from crown.stages.state import memory
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
@@ -53,9 +51,6 @@ from plans.programs.reads import asks_users, key_of
 from plans.programs.wiring import wiring
 from plans.search.cells.shares import grids_of
 from plans.time.windows import reads_clock
-
-REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)
-"""The errors after which a stage is unchanged. The last two are raised by expressions."""
 
 
 class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make another one"):

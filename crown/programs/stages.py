@@ -18,7 +18,7 @@ from crown.stages.running.slices import Slices
 from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.stages.tables.timed import Timed
 from crown.stages.top import Top
-from plans.programs.fixpoints import wires_of
+from plans.programs.fixpoints import top_of, wires_of
 from plans.programs.reads import feeds, key_of
 from plans.programs.stages import (
     BandStage,
@@ -95,4 +95,6 @@ def _fixpoint(
         first += parts_of(planned)
     sources = [wires[key_of(feed.source)].columns for feed in stage.feeds]
     tables = [inside[table.name.lower()].columns for table in stage.tables]
-    return Fixpoint(stage, sources, body, tables, part, check)
+    top = top_of(stage)
+    best = None if top is None else Top(top, body[-1].columns[:-1], memory.part(first))
+    return Fixpoint(stage, sources, body, tables, best, part, check)

@@ -14,6 +14,10 @@ those that are *founded*, whose rows all have smaller stamps than its own.
 All rows that stay have a founded derivation, so by induction on their stamps each follows from the inputs. A row that
 was deleted and has another derivation comes back in the second step: the net has neither change. This is a counting
 algorithm in the sense of Hu, Motik and Horrocks (AAAI 2018) without backward evaluation.
+
+With MIN or MAX, the rows that have derivations are candidates, and only the best candidate of each group can be there.
+The first step also deletes a row when a better candidate is derived, and the second step inserts the best candidates.
+The value of each row that stays is that of a derivation from the inputs, and no derivation has a better one.
 """
 
 from __future__ import annotations
@@ -30,20 +34,23 @@ from crown.kernels.memory.arena import H_STEPS, T_TALLIES
 from crown.stages.feeds import readers
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
-from crown.stages.protocol import Part, Stage
+from crown.stages.protocol import REFUSALS, Part, Stage
 from crown.stages.tables.counted_tuples import CountedTuples
+from crown.stages.top import Top
 from crown.store.zset import Zset
 from plans.programs.reads import key_of
 from plans.programs.stages import FixpointStage
 from plans.schema import Column
 
-COUNT, FOUNDED, STAMP = range(3)
+COUNT, FOUNDED, STAMP, BEST = range(4)
 MOST_ROUNDS = 10_000
 """A batch with more rounds is rejected: it does not end, as far as can be known."""
 _ENDLESS = {
-    True: "does not end; nothing was applied. Add a condition that ends it",
-    False: "with UNION ALL does not end; nothing was applied. Rows derive themselves in a circle, or a condition that "
-    "ends it is missing; UNION has each row once, also in a circle",
+    "union": "does not end; nothing was applied. Add a condition that ends it",
+    "union all": "with UNION ALL does not end; nothing was applied. Rows derive themselves in a circle, or a condition "
+    "that ends it is missing; UNION has each row once, also in a circle",
+    "best": "with MIN or MAX does not end; nothing was applied. Rows derive better values for themselves in a circle, "
+    "or a condition that ends it is missing",
 }
 
 
@@ -51,8 +58,8 @@ class Fixpoint(Stage):
     """Runs a recursion. ``sources``: the columns that each feed reads.
 
     ``body``: the stages that derive rows. ``tables``: the columns of each of its tables, the last of which has the rows
-    of this stage. ``check``: raises to stop a batch. ``undone``: True after a batch that was stopped there and undone,
-    until the next one begins.
+    of this stage. ``best``: selects the rows with the best values. ``check``: raises to stop a batch. ``undone``: True
+    after a batch that was stopped there and undone, until the next one begins.
     """
 
     def __init__(
@@ -61,6 +68,7 @@ class Fixpoint(Stage):
         sources: Sequence[Sequence[Column]],
         body: Sequence[Stage],
         tables: Sequence[Sequence[Column]],
+        best: Top | None,
         part: Part,
         check: Callable[[], None],
     ) -> None:
@@ -68,7 +76,9 @@ class Fixpoint(Stage):
         self.inputs = tuple(feed.source for feed in stage.feeds)
         self.columns = body[-1].columns[: len(body[-1].columns) - stage.distinct]
         self.body = body
-        self.parts = (part.arena, *(arena for inner in body for arena in inner.parts))
+        self.best = best
+        self._inner = body if best is None else (*body, best)
+        self.parts = (part.arena, *(arena for inner in self._inner for arena in inner.parts))
         self.undone = False
         self._check = check
         self._stopped = False  # True if what stops the batch does so at a place where its state is known
@@ -81,10 +91,12 @@ class Fixpoint(Stage):
         self._sources = [tuple(key_of(source) for source in inner.inputs) for inner in body]
         self._idle = [None if has_first_row(inner) else Zset.empty(len(inner.columns)) for inner in body]
         part.open(1)
-        self._rows = CountedTuples(part, 0, len(self.columns), 3 if stage.distinct else 1)
+        counts = 1 if not stage.distinct else 3 if best is None else 4
+        self._rows = CountedTuples(part, 0, len(self.columns), counts)
         self._record, _ = part.record(self._rows.table + T_TALLIES, 1)
         self._log: list[tuple[Zset, int]] = []  # what this batch has added to the counts of rows: events, and the count
         self._applied: list[Sequence[Zset]] = []  # the changes of the tables of the body, in this batch
+        self._judged: list[Zset] = []  # the changes of the candidates, in this batch
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
@@ -92,19 +104,20 @@ class Fixpoint(Stage):
         """Applies a batch. O(rows that are derived from what changes, once per round in which they change). Raises
         ChangeError if the rounds do not end."""
         self.undone = self._stopped = False
-        self._log, self._applied = [], []
+        self._log, self._applied, self._judged = [], [], []
         try:
             given = [reader.zset(net).net() for reader, net in zip(self._readers, nets, strict=True)]
             derived = self._derived([*given, self._empty[-1]])
             changed = self._in_stamps(derived) if self.stage.distinct else self._in_sums(derived)
             return Zset.gathered(changed, len(self.columns)).net()
-        except BaseException:
-            with self._part.budget.lifted():
-                self._undo_rounds()
-            self.undone = self._stopped
+        except BaseException as error:
+            if self._stopped or isinstance(error, REFUSALS):  # otherwise it is unknown what was done
+                with self._part.budget.lifted():
+                    self._undo_rounds()
+                self.undone = self._stopped
             raise
         finally:
-            self._log, self._applied = [], []
+            self._log, self._applied, self._judged = [], [], []
 
     def _in_sums(self, derived: Zset) -> list[Zset]:
         """Returns the changes of the rows, which are as often there as they are derived."""
@@ -147,29 +160,50 @@ class Fixpoint(Stage):
         self._refuse(f"it took {MOST_ROUNDS:,} rounds")
 
     def _refuse(self, why: str) -> NoReturn:
-        raise ChangeError(f"a recursion {_ENDLESS[self.stage.distinct]} ({why})")
+        kind = "best" if self.best is not None else "union" if self.stage.distinct else "union all"
+        raise ChangeError(f"a recursion {_ENDLESS[kind]} ({why})")
 
     def _counted(self, derived: Zset) -> tuple[Zset, list[Zset]]:
-        """Adds gained and lost derivations to the counts of their rows. Returns the rows that are there and have no
-        founded derivation any more, and rows that are not there."""
+        """Adds gained and lost derivations to the counts of their rows. Returns the rows that are there and must be
+        deleted, and rows that are not there and may have to be inserted."""
         rows, stamps = _without_last(derived), derived.rows[:, -1]
         stamped = self._add(rows, COUNT)[:, STAMP]
         founded = stamps < stamped
         self._add(rows[founded], FOUNDED)
         fewer = _distinct([rows[founded & (rows.weights < 0)]], len(self.columns))
-        return fewer[self._rows.counts_of(fewer)[:, FOUNDED] == 0], [rows[stamped == 0]]
+        lost = fewer[self._rows.counts_of(fewer)[:, FOUNDED] == 0]
+        if self.best is None:
+            return lost, [rows[stamped == 0]]
+        judged = self._judge(self.best, rows.net())
+        worse = judged[judged.weights < 0]
+        worse = worse[self._rows.counts_of(worse)[:, STAMP] > 0]
+        return _distinct([lost, worse], len(self.columns)), [judged[judged.weights > 0]]
+
+    def _judge(self, best: Top, net: Zset) -> Zset:
+        """Counts which rows are the best, after their derivations have changed. Returns the rows that have become the
+        best, with the weight 1, and those that no longer are, with -1."""
+        after = self._rows.counts_of(net)[:, COUNT]
+        candidates = (after > 0).astype(np.int64) - (after > net.weights)
+        change = Zset(net.rows, candidates)[candidates != 0]
+        judged = best.apply([change])
+        self._judged.append(change)
+        self._add(judged, BEST)
+        return judged
 
     def _deleted(self, rows: Zset) -> Zset:
         """Deletes rows. Returns them with their stamps, as a change of the last table of the body."""
-        stamps = self._rows.counts_of(rows)[:, STAMP]
+        counts = self._rows.counts_of(rows)
+        stamps = counts[:, STAMP]
         self._add(Zset(rows.rows, -stamps), STAMP)
+        if self.best is not None:  # for a better row, while it has founded derivations
+            self._add(Zset(rows.rows, -counts[:, FOUNDED]), FOUNDED)
         return Zset(np.column_stack([rows.rows, stamps]), -rows.weights)
 
     def _inserted(self, rows: Zset) -> Zset:
-        """Inserts those rows that are not there, and have derivations, with a new stamp. Returns them with it, as a
-        change of the last table of the body."""
+        """Inserts those rows that are not there, and have derivations or, with MIN or MAX, are the best, with a new
+        stamp. Returns them with it, as a change of the last table of the body."""
         counts = self._rows.counts_of(rows)
-        derived = (counts[:, STAMP] == 0) & (counts[:, COUNT] > 0)
+        derived = (counts[:, STAMP] == 0) & (counts[:, COUNT if self.best is None else BEST] > 0)
         rows = rows[derived]
         arena = self._part.arena
         arena[self._record] += len(rows) > 0
@@ -222,6 +256,8 @@ class Fixpoint(Stage):
         if self._applied:
             applied = zip(*self._applied, strict=True)
             self._derived([Zset.gathered(nets, nets[0].width).negated().net() for nets in applied])
+        if self.best is not None and self._judged:
+            self.best.apply([Zset.gathered(self._judged, len(self.columns)).negated().net()])
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -242,20 +278,28 @@ class Fixpoint(Stage):
 
     @override
     def mark_values(self) -> None:
-        for inner in self.body:
+        for inner in self._inner:
             inner.mark_values()
         self._part.mark_words(self._rows.table, self.columns)
 
     @override
     def check_invariants(self) -> None:
-        for inner in self.body:
+        for inner in self._inner:
             inner.check_invariants()
-        for _, counts in self._rows.scan():
+        best = [rows.rows for rows in self.best.scan()] if self.best is not None else []
+        wanted = {tuple(row) for rows in best for row in rows.tolist()}
+        for rows, counts in self._rows.scan():
             assert (counts[:, COUNT] > 0).all(), "a row without derivations is stored"
             if self.stage.distinct:
-                assert (counts[:, STAMP] > 0).all(), "a row with derivations is not there"
-                assert (counts[:, FOUNDED] > 0).all(), "a row has no founded derivation"
+                there = counts[:, STAMP] > 0
+                judged = counts[:, BEST] == 1 if self.best is not None else np.ones(len(rows), bool)
+                assert (there == judged).all(), "a derived row is not there"
+                assert ((counts[:, FOUNDED] > 0) == there).all(), "a row has no founded derivation"
                 assert (counts[:, FOUNDED] <= counts[:, COUNT]).all(), "more derivations are founded than there are"
+                found = set(map(tuple, rows[judged].tolist()))
+                assert self.best is None or found <= wanted, "a row that is there is not the best of its group"
+                wanted -= found
+        assert not wanted, "the best row of a group is not there"
 
     def stats(self) -> dict[str, Any]:
         """Returns the number of rows, and its steps: the derivations that were gained or lost."""

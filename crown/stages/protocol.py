@@ -12,8 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
-from crown.errors import MissingDeleteError, SnapshotError, UnusableStateError
+from crown.errors import (
+    ChangeError,
+    FunctionError,
+    MemoryBudgetError,
+    MissingDeleteError,
+    SnapshotError,
+    UnusableStateError,
+)
 from crown.kernels.memory import arena as A
 from crown.kernels.memory.tables import new_table, table_at
 from crown.stages.kernels.retained import block
@@ -24,6 +32,8 @@ from crown.store.zset import Zset
 from plans.schema import Column
 
 Result = TypeVar("Result")
+REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)
+"""The errors after which a stage is unchanged. The last two are raised by expressions."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from plans.expressions.build import Expr, call, cast, lit
 from plans.frontends.branches import balanced
-from plans.queries.algebra import Fixpoint, Query, Relation, SetOperation, Source, bases, unused
+from plans.programs.frames import Order
+from plans.queries.algebra import Fixpoint, Group, Query, Relation, SetOperation, Source, bases, unused
 from plans.schema import Column, Table
 
 
@@ -26,6 +27,9 @@ def readings(step: Relation, rows: Table, name: str) -> list[Source] | tuple[str
     mine = [source for source in step.sources if source.table == rows] if isinstance(step, Query) else []
     if not isinstance(step, Query) or len(mine) < sum(source.table == rows for source in bases(step)):
         hint = "a step joins rows and selects from them; aggregate, order or number rows outside of the recursion"
+        if isinstance(step, Group) and step.keys and all(call.function in ("min", "max") for call in step.aggregates):
+            grouped = "SELECT key, MIN(value) FROM (first rows UNION ALL steps) GROUP BY key"
+            hint = f"group the whole recursion: {name} AS ({grouped})"
         return f"{name} reads itself in a query that is more than a join", hint
     if any(source.group or source.join != "inner" for source in mine):
         hint = f"join {name}, so that each row of it gives rows; in an outer join, on the side whose rows all stay"
@@ -36,8 +40,16 @@ def readings(step: Relation, rows: Table, name: str) -> list[Source] | tuple[str
     return mine
 
 
-def fixpoint(first: Relation, steps: Sequence[tuple[Query, Sequence[Source]]], rows: Table) -> Fixpoint:
-    """Returns a recursion. ``steps``: each with its sources that are rows of the recursion (`readings`)."""
+def best_by(column: str, function: str) -> Order:
+    """Returns the order in which the row with the least (`min`) or the greatest (`max`) value of a column is first."""
+    return Order(column, falling=function == "max", nulls_last=True)
+
+
+def fixpoint(
+    first: Relation, steps: Sequence[tuple[Query, Sequence[Source]]], rows: Table, best: Order | None = None
+) -> Fixpoint:
+    """Returns a recursion. ``steps``: each with its sources that are rows of the recursion (`readings`). ``best``: see
+    `plans.programs.stages.FixpointStage`."""
     columns = rows.columns[: len(rows.columns) - rows.distinct]
     table = Table("first_rows", first.columns)
     source = Source(table.name, table, input=first)
@@ -48,7 +60,7 @@ def fixpoint(first: Relation, steps: Sequence[tuple[Query, Sequence[Source]]], r
         given = [(one.name, cast(expr, one.type)) for one, (_, expr) in zip(columns, step.outputs, strict=True)]
         stamps = [source.qualified(rows.columns[-1].name) for source in mine]
         made.append(replace(step, outputs=_with_stamp(given, stamps, rows)))
-    return Fixpoint(rows, SetOperation(tuple(made), balanced("union_all", range(len(made)))), rows.distinct)
+    return Fixpoint(rows, SetOperation(tuple(made), balanced("union_all", range(len(made)))), rows.distinct, best)
 
 
 def _with_stamp(

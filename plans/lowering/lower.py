@@ -243,7 +243,7 @@ def _fixpoint(relation: Fixpoint, stages: Stages) -> FixpointStage:
     read = used_columns(body, False)
     narrowed = tuple(replace(t, columns=read[t.name.lower()], key=(), distinct=False) for t in body.tables[:-1])
     feeds = tuple(Feed(stages.views.get(t.name.lower(), t.name), passed(t.columns)) for t in narrowed)
-    return FixpointStage(feeds, (*narrowed, relation.rows), body.stages, relation.distinct)
+    return FixpointStage(feeds, (*narrowed, relation.rows), body.stages, relation.distinct, relation.best)
 
 
 def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Function]:
@@ -331,7 +331,9 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
     if isinstance(relation, Unnest):
         return (), False
     if isinstance(relation, Fixpoint):
-        return (), relation.distinct
+        best = None if relation.best is None else relation.best.column
+        key = tuple(column.name for column in relation.columns if column.name != best) if best is not None else ()
+        return key, relation.distinct
     return (), not isinstance(relation.function, int) and relation.function[0] in _SETS
 
 

@@ -268,13 +268,14 @@ class Unnest(_OverOne):
 class Fixpoint:
     """The rows that `body` derives from its tables and from these rows themselves, which it reads as the table `rows`.
 
-    `distinct`: see `plans.programs.stages.FixpointStage`, also for the last column of `rows` and `body`. No other
-    relation reads `rows`, so rules for relations rewrite the body by itself.
+    `distinct` and `best`: see `plans.programs.stages.FixpointStage`, also for the last column of `rows` and `body`. No
+    other relation reads `rows`, so rules for relations rewrite the body by itself.
     """
 
     rows: Table
     body: Relation
     distinct: bool
+    best: Order | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property

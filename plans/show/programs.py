@@ -29,6 +29,7 @@ from plans.programs.stages import (
     Stage,
     TimedStage,
     TopStage,
+    outputs_of,
 )
 from plans.programs.wiring import Wires, wiring
 from plans.schema import Table
@@ -207,7 +208,12 @@ def lines_of(stage: Stage) -> list[str]:
             f"of {_feed(feed)}" + ("" if feed.source == table.name else f" as {table.name}")
             for feed, table in zip(stage.feeds, tables, strict=True)
         ]
-        lines.append(f"itself as {rows.name}, {'each row once' if stage.distinct else 'as often as derived'}")
+        each = "each row once" if stage.distinct else "as often as derived"
+        if stage.best is not None:
+            others = [column.name for column in outputs_of(stage) if column.name != stage.best.column]
+            best = f"the {'greatest' if stage.best.falling else 'least'} {stage.best.column}"
+            each = f"with {best} for each {', '.join(others)}" if others else f"with {best}"
+        lines.append(f"itself as {rows.name}, {each}")
         return lines + [
             f"inside stage {i}, {kind(one)}: {'; '.join(lines_of(one))}" for i, one in enumerate(stage.stages)
         ]

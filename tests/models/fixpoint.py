@@ -12,10 +12,12 @@ Derive = Callable[[Any, Mapping[Row, int]], Iterable[tuple[Row, int]]]
 
 
 class ReferenceFixpoint:
-    """The rows of a recursion with UNION, with their stamps."""
+    """The rows of a recursion with UNION, with their stamps. ``sign``: 1 for the least last value of the rows that
+    agree in the other columns, -1 for the greatest, 0 for all rows."""
 
-    def __init__(self, derive: Derive) -> None:
+    def __init__(self, derive: Derive, sign: int = 0) -> None:
         self.derive = derive
+        self.sign = sign
         self.stamps: dict[Row, int] = {}
         self.clock = 0
 
@@ -27,14 +29,24 @@ class ReferenceFixpoint:
             founded[row] += stamp < self.stamps.get(row, 0)
         return every, founded
 
+    def best(self, rows: Iterable[Row]) -> set[Row]:
+        """The rows that can be there, of those that are derived."""
+        if not self.sign:
+            return set(rows)
+        found: dict[Row, Row] = {}
+        for row in sorted(rows, key=lambda row: self.sign * row[-1]):
+            found.setdefault(row[:-1], row)
+        return set(found.values())
+
     def update(self, tables: Any) -> None:
         """Brings the rows up to date with changed tables."""
         while True:
             every, founded = self.counts(tables)
-            unfounded = [row for row in self.stamps if not founded[row]]
-            new = [row for row in every if row not in self.stamps]
-            if unfounded:
-                for row in unfounded:
+            best = self.best(every)
+            lost = [row for row in self.stamps if not founded[row] or row not in best]
+            new = [row for row in best if row not in self.stamps]
+            if lost:
+                for row in lost:
                     del self.stamps[row]
             elif new:
                 self.clock += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -53,6 +53,69 @@ def back(edges: Edges, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
     yield from ((edge, 0) for edge in edges)
     yield from {((x, w), stamp) for (x, y), stamp in there.items() for z, w in edges if y == z}
     yield from (((y, x), stamp) for (x, y), stamp in there.items() if x > y)
+
+
+WEIGHED = {"s": {"x": "int64"}, "e": {"x": "int64", "y": "int64", "w": "int64"}}
+NEAREST = "D(x, min(0)) :- s(x). D(y, min(d + w)) :- D(x, d), e(x, y, w)."
+LABELS = "C(x, max(x)) :- s(x). C(y, max(c)) :- C(x, c), e(x, y, _). C(x, max(c)) :- C(y, c), e(x, y, _)."
+PAIRS = "P(x, y, min(w)) :- e(x, y, w). P(x, z, min(a + b)) :- P(x, y, a), P(y, z, b)."
+BOUNDED = "D(x, min(0)) :- s(x). D(y, min(d + w)) :- D(x, d), e(x, y, w), d < 7."
+Weighed = tuple[set[int], set[tuple[int, int, int]]]
+
+
+def nearest(tables: Weighed, there: Mapping[Row, int], bound: int = 1 << 40) -> Iterator[tuple[Row, int]]:
+    yield from (((x, 0), 0) for x in tables[0])
+    for (n, d), stamp in there.items():
+        yield from {((y, d + w), stamp) for x, y, w in tables[1] if x == n and d < bound}
+
+
+def bounded(tables: Weighed, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
+    return nearest(tables, there, 7)
+
+
+def labels(tables: Weighed, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
+    yield from (((x, x), 0) for x in tables[0])
+    for (n, c), stamp in there.items():
+        yield from {((y, c), stamp) for x, y, _ in tables[1] if x == n}
+        yield from {((x, c), stamp) for x, y, _ in tables[1] if y == n}
+
+
+def pairs(tables: Weighed, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
+    yield from ((edge, 0) for edge in tables[1])
+    for (x, y, a), one in there.items():
+        yield from (((x, w, a + b), max(one, other)) for (z, w, b), other in there.items() if y == z)
+
+
+@pytest.mark.parametrize("batches", [40, slow(400)])
+@pytest.mark.parametrize(
+    ("query", "derive", "sign"), [(NEAREST, nearest, 1), (LABELS, labels, -1), (PAIRS, pairs, 1), (BOUNDED, bounded, 1)]
+)
+def test_min_and_max_have_the_rows_and_stamps_of_their_twin(query: str, derive: Any, sign: int, batches: int) -> None:
+    random = Random(len(query))
+    view, twin = crown.view(query, WEIGHED), ReferenceFixpoint(derive, sign)
+    starts, edges, total = set[int](), set[tuple[int, int, int]](), Counter[Row]()
+    for number in range(batches):
+        rows: dict[str, list[dict[str, int]]] = {"s": [], "e": []}
+        for _ in range(1 if number % 3 else 6):
+            if random.random() < 0.2:
+                start = random.randrange(8)
+                rows["s"].append({"x": start, "_weight": -1 if start in starts else 1})
+                starts ^= {start}
+            else:
+                edge = (random.randrange(8), random.randrange(8), random.randrange(5))
+                edge = random.choice(sorted(edges)) if edges and random.random() < 0.5 else edge
+                rows["e"].append({**dict(zip("xyw", edge, strict=True)), "_weight": -1 if edge in edges else 1})
+                edges ^= {edge}
+        delta = view.apply(rows)
+        twin.update((starts, edges))
+        assert {row: counts[STAMP] for row, counts in stored(fixpoint_of(view)).items() if counts[STAMP]} == twin.stamps
+        for row in delta.to_pylist():
+            weight = row.pop("_weight")
+            total[tuple(row.values())] += weight
+        assert {row for row, weight in total.items() if weight} == set(twin.stamps)
+        assert set(total.values()) <= {0, 1}
+        assert twin.stamps.keys() == least(derive, (starts, edges), twin.best)
+        view._engine.check_invariants()
 
 
 def fixpoint_of(view: crown.View) -> Fixpoint:
@@ -106,12 +169,39 @@ def test_the_stage_has_the_rows_and_stamps_of_its_twin(query: str, derive: Any, 
         view._engine.check_invariants()
 
 
-def least(derive: Any, edges: Edges) -> set[Row]:
+def least(derive: Any, tables: Any, best: Callable[[set[Row]], set[Row]] = set) -> set[Row]:
     """The least fixed point, by brute force."""
     found: set[Row] = set()
-    while more := {row for row, _ in derive(edges, dict.fromkeys(found, 0))} - found:
-        found |= more
+    while (more := best(found | {row for row, _ in derive(tables, dict.fromkeys(found, 0))})) != found:
+        found = more
     return found
+
+
+def test_a_longer_way_is_found_when_the_shortest_one_is_deleted() -> None:
+    view = crown.view(NEAREST, WEIGHED)
+    view.update({"s": [(0,)], "e": [(0, 1, 1), (1, 2, 1), (0, 2, 5), (2, 1, 1), (2, 3, 1)]})
+    assert {tuple(row.values()) for row in view} == {(0, 0), (1, 1), (2, 2), (3, 3)}
+    delta = view.apply({"e": [{"x": 0, "y": 1, "w": 1, "_weight": -1}]})
+    after = {tuple(row.values()) for row in delta.to_pylist() if row.pop("_weight") > 0}
+    assert after == {(1, 6), (2, 5), (3, 6)}
+    view.apply({"e": [{"x": 0, "y": 2, "w": 5, "_weight": -1}]})
+    assert view.count() == 1, "1 and 2 reach each other only"
+    assert view.stats()["stages"][0]["rows"] == 1
+
+
+def test_a_recursion_with_min_costs_what_changes() -> None:
+    """The last edge of a chain of n edges changes one distance, the first one all of them."""
+    for n in (50, 400):
+        view = crown.view(NEAREST, WEIGHED)
+        view.update({"s": [(0,)], "e": {"x": np.arange(n), "y": np.arange(1, n + 1), "w": np.ones(n, np.int64)}})
+
+        def steps(x: int, weight: int, view: crown.View = view) -> int:
+            before = view.stats()["stages"][0]["steps"]
+            view.apply({"e": [{"x": x, "y": x + 1, "w": 1, "_weight": weight}]})
+            return int(view.stats()["stages"][0]["steps"]) - before
+
+        assert steps(n - 1, -1) == 1
+        assert steps(0, -1) == n - 1
 
 
 def test_a_delete_in_a_circle_leaves_nothing_that_holds_only_itself() -> None:
@@ -180,6 +270,7 @@ def test_rows_come_and_go_with_as_many_copies_as_they_have_derivations() -> None
             "WITH RECURSIVE p AS (SELECT y AS x FROM e UNION SELECT x + 1 FROM p WHERE x > 2) SELECT x FROM p",
             {"e": [(3, 3)]},
         ),
+        ("P(x, y, min(0)) :- e(x, y). P(x, z, min(d - 1)) :- P(x, y, d), e(y, z).", {"e": [(2, 1)]}),
     ]
 )
 def test_a_recursion_that_does_not_end_is_rejected_and_leaves_the_view_as_it_was(

@@ -147,6 +147,7 @@ KINDS: dict[type[Stage], str] = {
 @every(
     [
         *KINDS.items(),
+        (Fixpoint, program_queries.D + " SELECT n, d FROM p"),
         (Over, "SELECT a, b, MEDIAN(b) OVER w AS m, MAX_BY(a, b) OVER w AS x FROM r WINDOW w AS (ORDER BY a)"),
     ]
 )

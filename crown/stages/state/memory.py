@@ -29,7 +29,7 @@ from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, whole_pages
 from plans.program import Program
-from plans.programs.fixpoints import with_inner
+from plans.programs.fixpoints import inner_of, with_inner
 from plans.programs.stages import FixpointStage, JoinStage, LinearStage, Stage
 from plans.programs.wiring import wiring
 from plans.search.cells.shares import grids_of
@@ -39,9 +39,9 @@ OWN_PARTS = 2  # the dictionary and the base tables
 
 def parts_of(stage: Stage) -> int:
     """Returns the number of parts of a stage: a join stage has one and one per bag, a count one, a linear stage none,
-    a recursion one and those of its body."""
+    a recursion one and those of the stages inside of it."""
     if isinstance(stage, FixpointStage):
-        return 1 + sum(map(parts_of, stage.stages))
+        return 1 + sum(map(parts_of, inner_of(stage)))
     if isinstance(stage, JoinStage) and stage.plan.count is not None:
         return 1
     if isinstance(stage, JoinStage):

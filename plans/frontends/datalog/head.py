@@ -43,6 +43,7 @@ class Head(Terms):
         super().__init__(text)
         self.sources: list[Source] = []
         self.conditions: list[Expr] = []
+        self.best: tuple[int, str] | None = None  # the argument of a recursion's head that is MIN or MAX, and which
 
     def arguments(self) -> list[Argument]:
         """Returns the arguments of the head at the current token."""
@@ -105,10 +106,10 @@ class Head(Terms):
     def relation(self, arguments: list[Argument]) -> Query | Group:
         """Returns the relation of a rule whose body has been read."""
         names = self.named(arguments)
-        if any(argument.function for argument in arguments):
+        if self.best is None and any(argument.function for argument in arguments):
             return self.grouped(arguments, names)
-        outputs = tuple((name, self.value(a.token)) for name, a in zip(names, arguments, strict=True))
-        return self.rows(outputs)
+        values = (self.aggregated(a)[0] if a.function else self.value(a.token) for a in arguments)
+        return self.rows(tuple(zip(names, values, strict=True)))
 
     def rows(self, outputs: tuple[tuple[str, Expr], ...]) -> Query:
         """Returns the set of rows of the body's valuations."""

@@ -13,7 +13,8 @@ count. As in SQL, NULLs are not aggregated, and a head without variables has one
 negated atom holds if no tuple matches; its variables that no other atom has match any value.
 
 Rules whose body reads their own head are a recursion: the result is the least set that satisfies all rules. The head
-is then read by positive atoms only, and its rules have no aggregates.
+is then read by positive atoms only, and its rules have no aggregates, except that an argument may be `min` or `max` in
+all of them: the result then has, for the values of the other arguments, only the least or the greatest derived value.
 
 Rules with different head predicates, and unsafe variables, are rejected with a specific message.
 """
@@ -29,10 +30,12 @@ from plans.frontends.branches import balanced, shaped
 from plans.frontends.datalog.head import Head
 from plans.frontends.datalog.terms import WORDS
 from plans.frontends.datalog.tokens import Token
-from plans.frontends.recursive import fixpoint, readings, rows_of
+from plans.frontends.monotone import MONOTONE, why_not_monotone
+from plans.frontends.recursive import best_by, fixpoint, readings, rows_of
+from plans.programs.frames import Order
 from plans.queries.algebra import Group, Query, Relation, SetOperation, Source
 from plans.queries.variables import join_type
-from plans.schema import Schema, Table, tables_hint
+from plans.schema import Column, Schema, Table, tables_hint
 from plans.types import why_untyped
 
 
@@ -53,6 +56,8 @@ class _Reader(Head):
         if len(steps) == len(starts):
             what = f"Datalog: every rule of {first.text} reads {first.text}"
             raise self.error(what, first, hint="begin with a rule that does not")
+        if steps:
+            self.best = self.best_at(starts, first)
         found = [self.rule_at(start, first) for start in starts if start not in steps]
         relations = [relation for relation, _ in found]
         types = [column.type for column in relations[0].columns]
@@ -62,6 +67,16 @@ class _Reader(Head):
         inputs = tuple(shaped(relation, names, types) for relation in relations)
         union = SetOperation(inputs, balanced("union", range(len(inputs)))) if len(inputs) > 1 else inputs[0]
         return self.recursion(union, steps, first) if steps else union
+
+    def best_at(self, starts: list[int], first: Token) -> tuple[int, str] | None:
+        """Returns the argument that is MIN or MAX in the heads of all rules that begin at some tokens, with the
+        function; None if there are no aggregates, or others."""
+        found = set()
+        for self.index in starts:
+            self.name("the head's name")
+            called = [(i, one.function) for i, one in enumerate(self.arguments()) if one.function]
+            found.add(called[0] if len(called) == 1 and called[0][1] in ("min", "max") else None)
+        return found.pop() if len(found) == 1 else None
 
     def rule_at(self, start: int, first: Token) -> tuple[Query | Group, Token]:
         """Returns the relation of the rule that begins at a token, and its head."""
@@ -80,27 +95,44 @@ class _Reader(Head):
 
     def recursion(self, union: Relation, steps: list[int], first: Token) -> Relation:
         """Returns the recursion with the first rows `union`. `steps`: where the rules begin that read their head."""
-        rows = self.derived = rows_of(first.text, union.columns, distinct=True)
-        self.schema = Schema((*self.schema.values(), rows), self.schema.derived)
-        made = []
-        for relation, head in (self.rule_at(start, first) for start in steps):
-            types = [column.type for column in union.columns]
-            self.fit(relation, head, types)
-            changed = next((i for i, column in enumerate(union.columns) if types[i] != column.type), None)
-            if changed is not None:
-                raise self.error(
-                    f"Datalog: argument {changed + 1} has the type {relation.columns[changed].type} here and "
-                    f"{union.columns[changed].type} in rules that do not read {first.text}", head,
-                    hint="give all rules of a predicate the same types",
-                )  # fmt: skip
-            mine = readings(relation, rows, first.text)
-            if isinstance(mine, tuple) or not isinstance(relation, Query):
-                raise self.error(
-                    f"Datalog: a rule that reads its own head, {first.text}, negates it or has an aggregate", head,
-                    hint="negate and aggregate in another view, over this one",
-                )  # fmt: skip
-            made.append((relation, mine))
-        return fixpoint(union, made, rows)
+        best = None if self.best is None else best_by(union.columns[self.best[0]].name, self.best[1])
+        schema, columns = self.schema, union.columns
+        while True:
+            rows = self.derived = rows_of(first.text, columns, distinct=True)
+            self.schema = Schema((*schema.values(), rows), schema.derived)
+            made, wider = [], [column.type for column in columns]
+            for relation, head in (self.rule_at(start, first) for start in steps):
+                types = [column.type for column in columns]
+                self.fit(relation, head, types)
+                for i, column in enumerate(columns):
+                    if (column.type, types[i]) == ("int32", "int64"):
+                        wider[i] = "int64"
+                    elif types[i] != column.type:
+                        raise self.error(
+                            f"Datalog: argument {i + 1} has the type {relation.columns[i].type} here and "
+                            f"{column.type} in rules that do not read {first.text}", head,
+                            hint="give all rules of a predicate the same types",
+                        )  # fmt: skip
+                made.append(self.step(relation, rows, head, best))
+            if wider == [column.type for column in columns]:
+                return fixpoint(union, made, rows, best)
+            columns = tuple(Column(column.name, kind) for column, kind in zip(columns, wider, strict=True))
+
+    def step(self, relation: Relation, rows: Table, head: Token, best: Order | None) -> tuple[Query, list[Source]]:
+        """Returns the relation of a rule that reads its head, with its sources that do. Raises PlanError if it is more
+        than a join, or derives worse rows from better ones."""
+        mine = readings(relation, rows, head.text)
+        if isinstance(mine, tuple) or not isinstance(relation, Query):
+            raise self.error(
+                f"Datalog: a rule that reads its own head, {head.text}, negates it or has an aggregate", head,
+                hint="negate and aggregate in another view, over this one; or give all rules of the head the same one "
+                "min(...) or max(...)",
+            )  # fmt: skip
+        if best is not None:
+            why = why_not_monotone(relation, mine, [column.name for column in rows.columns[:-1]], best)
+            if why:
+                raise self.error(f"Datalog: {why}", head, hint=MONOTONE)
+        return relation, mine
 
     def fit(self, relation: Query | Group, head: Token, types: list[str]) -> None:
         """Widens the types of the union to those of one more rule. Raises PlanError if the rule has other columns."""

@@ -27,7 +27,7 @@ from plans.frontends.sql.relations.sources import with_clause
 from plans.frontends.sql.relations.unnest import add_generated, lifted
 from plans.frontends.sql.scope import Frame, Names, Scope, output_name, value_of
 from plans.frontends.sql.sets import nest
-from plans.frontends.sql.shape import conjuncts, flat, grouped, limited, unwrapped
+from plans.frontends.sql.shape import conjuncts, flat, grouped, limited, matched_by_name, unwrapped
 from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.values import Meaning, scalar
 from plans.nested import STRUCT, is_nested, parts
@@ -42,7 +42,8 @@ def read(
     """Returns the relation of a query in a scope.
 
     `correlated`: it may read the columns of the scope, and its aliases then differ from those of the scope.
-    `unique`: its columns must have different names. `typed`: no column may be NULL without a type.
+    `unique`: its columns must have different names; otherwise repeated names are numbered. `typed`: no column may be
+    NULL without a type.
     """
     node, inner = unwrapped(node), _inner_scope(scope, correlated)
     if isinstance(node, exp.SetOperation):
@@ -199,7 +200,8 @@ def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, checks: _Ch
             items.append(Item(name, windows.column(name), item))
         if windows is not None and item.alias:
             windows.named.setdefault(item.alias.lower(), items[-1].expr)
-    items = _numbered(items, scope) if checks.unique and scope.depth == 1 else items
+    repeated = not checks.unique or (scope.depth == 1 and not matched_by_name(node))
+    items = _numbered(items, scope) if repeated else items
     _check_outputs(items, scope, checks)
     selected = Columns(items, several)
     order, having, qualify = (node.args.get(name) for name in ("order", "having", "qualify"))
@@ -310,7 +312,7 @@ def _fields(item: exp.Column, scope: Scope) -> list[tuple[str, Expr]] | None:
 
 
 def _numbered(items: list[Item], scope: Scope) -> list[Item]:
-    """Returns the columns of the result, with numbers appended to repeated names."""
+    """Returns columns with numbers appended to repeated names. Only those of the result are shown."""
     names = Names({item.name.lower() for item in items})
     seen: set[str] = set()
     found = []
@@ -318,7 +320,7 @@ def _numbered(items: list[Item], scope: Scope) -> list[Item]:
         again = item.name.lower() in seen
         seen.add(item.name.lower())
         found.append(replace(item, name=names.alias(item.name)) if again else item)
-    if found != items:
+    if found != items and scope.depth == 1:
         scope.reading.notes["columns with the same name are numbered: name, name_2, ..."] = None
     return found
 

@@ -56,13 +56,8 @@ def _by_name(branches: _Branches, scope: Scope) -> _Branches:
     """Returns the branches with the columns of all branches, in the order of their first occurrence. A missing column
     is NULL."""
     names: dict[str, str] = {}
-    for relation, place in branches:
-        own = [name.lower() for name, _ in relation.outputs]
+    for relation, _ in branches:
         for name, _ in relation.outputs:
-            if own.count(name.lower()) > 1:
-                raise scope.text.error(
-                    f"two columns of this SELECT are called {name}", place, "BY NAME needs different column names"
-                )
             names.setdefault(name.lower(), name)
     found: _Branches = []
     for relation, place in branches:
@@ -83,7 +78,7 @@ def _branch(node: exp.Expression, scope: Scope, branches: _Branches, by_name: bo
         return _operation(node, scope, branches)
     outer_scope = replace(scope.outer or scope, ctes=scope.ctes, depth=scope.depth - 1)
     made = scope.reading.read(
-        node, outer_scope, correlated=scope.outer is not None, unique=not (branches or by_name), typed=False
+        node, outer_scope, correlated=scope.outer is not None, unique=by_name or not branches, typed=False
     )
     if isinstance(made, SetOperation) and _is_union(made.function):  # the groupings of a SELECT
         first = len(branches)

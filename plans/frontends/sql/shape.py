@@ -20,6 +20,14 @@ def unwrapped(node: exp.Expression) -> exp.Expression:
     return node
 
 
+def matched_by_name(node: exp.Expression) -> bool:
+    """Returns whether a query is a branch of a set operation BY NAME."""
+    above = node.parent
+    while isinstance(above, (exp.Subquery, exp.Paren)):
+        above = above.parent
+    return isinstance(above, exp.SetOperation) and bool(above.args.get("by_name"))
+
+
 def limited(node: Any) -> bool:
     """Returns whether a query has LIMIT or OFFSET."""
     return bool(node.args.get("limit") or node.args.get("offset"))

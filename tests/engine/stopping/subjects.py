@@ -131,6 +131,10 @@ STOPPED_CALL = "SELECT x, MAX(y) AS m, SUM(y) AS t FROM G GROUP BY x HAVING COUN
 RECURSION = (
     "WITH RECURSIVE p AS (SELECT x, y FROM G UNION SELECT p.x, G.y FROM p JOIN G ON p.y = G.x) SELECT x, y FROM p"
 )
+NEAREST = (
+    "WITH RECURSIVE p (x, d) USING KEY (x, min(d)) AS (SELECT x, y FROM G UNION SELECT G.y, p.d + 1 FROM p JOIN G "
+    "ON p.x = G.x) SELECT x, d FROM p"
+)
 OUTER = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x"
 MISSING = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x WHERE s.tag IS NULL OR r.x > 1"
 SETS = "SELECT x, y FROM G UNION SELECT y, x FROM G EXCEPT SELECT x, y FROM H"
@@ -183,6 +187,8 @@ SUBJECTS = (
     Subject("mapped asof join", ASOF, {"R": PAIR, "S": TAGGED}, mapped),
     Subject("recursion", RECURSION, {"G": PAIR}, memory),
     Subject("mapped recursion", RECURSION, {"G": PAIR}, mapped),
+    Subject("recursion with min", NEAREST, {"G": PAIR}, memory),
+    Subject("mapped recursion with min", NEAREST, {"G": PAIR}, mapped),
     Subject("database", GROUPS, {"R": PAIR, "S": TAGGED}, _database),
     Subject("enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, memory, enforced=True),
     Subject("mapped enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, mapped, enforced=True),

@@ -23,6 +23,7 @@ FULL_OF_WORDS = (
     "rows",
     "first rows",
     "recursion",
+    "recursion with min",
     "enforced keys",
 )
 

@@ -22,6 +22,7 @@ from plans.payloads.payload import FLOAT_BITS, VALUE
 from plans.payloads.sums import FEWEST, ORDERED, SHAPES, Sums, Term
 from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import Program
+from plans.programs.fixpoints import top_of
 from plans.programs.stages import (
     Aggregate,
     BandStage,
@@ -103,6 +104,8 @@ def fixpoint(stage: FixpointStage, tables: Sequence[Relation]) -> Relation:
         names = [table.name for table in stage.tables]
         _, derived = last(stage.stages, dict(zip(names, (*tables, (columns, there)), strict=True)))
         made = Counter({row[:-1] for row in derived}) if stage.distinct else derived
+        top = top_of(stage)
+        made = made if top is None else first(top, (columns[:-1], made))[1]
         if made == rows:
             return shape(outputs_of(stage)), rows
         rows = made

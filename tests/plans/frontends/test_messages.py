@@ -389,6 +389,16 @@ def test_only_the_time_of_day_changes_without_input() -> None:
             "t reads itself, and is not a UNION",
             "write WITH RECURSIVE name AS (first rows UNION ",
         ),
+        (
+            "SELECT src, SUM(dst) FROM (SELECT src, dst FROM G UNION SELECT t.src, 1 FROM t) GROUP BY src",
+            "t reads itself, and is not a UNION",
+            "write WITH RECURSIVE name AS (first rows UNION ALL SELECT ... FROM name JOIN ...); MIN or MAX ",
+        ),
+        (
+            "SELECT src, 0 AS d FROM G UNION SELECT src, MIN(d) FROM t GROUP BY src",
+            "t reads itself in a query that is more than a join",
+            "group the whole recursion: t AS (SELECT key, MIN(value) FROM (first rows UNION ALL steps) GROUP BY key)",
+        ),
         ("SELECT src FROM t UNION SELECT dst FROM t", "every branch of t reads t", "begin with rows that do not"),
         (
             "SELECT src FROM G UNION SELECT src, 1 FROM t",
@@ -426,6 +436,44 @@ def test_a_recursion_is_refused_with_what_to_write(body: str, sentence: str, hin
     found = refused(f"WITH RECURSIVE t AS ({body}) SELECT src FROM t")
     assert found[0].startswith(sentence)
     assert found[2].startswith(hint)
+
+
+NULLS = "t has MIN, and GREATEST and LEAST ignore a value that is NULL; add the condition d IS NOT NULL"
+FOLLOWS = "t has MIN, and a new d may get worse when d gets better"
+CONDITION = "t has MIN, and a condition may hold for a row and not for one with a better d"
+
+
+@every(
+    [
+        ("dst, d + 1", "", ""),
+        ("dst, d - src", "d < 5 AND src < 9", ""),
+        ("dst, 2 * d", "d + 1 <= src AND 9 > d", ""),
+        ("dst, CAST(GREATEST(d, src) AS INT)", "d IS NOT NULL", ""),
+        ("dst, CAST(GREATEST(d, src) AS INT)", "", NULLS),
+        ("dst, src - d", "", FOLLOWS),
+        ("dst, -1 * d", "", FOLLOWS),
+        ("dst, d * d", "", FOLLOWS),
+        ("dst, d % 3", "", FOLLOWS),
+        ("dst, CASE WHEN d > 3 THEN 0 ELSE d END", "", FOLLOWS),
+        ("d, 0", "", "t has MIN, and column n depends on d"),
+        ("dst, 0", "d > 4", CONDITION),
+        ("dst, 0", "d = 4", CONDITION),
+        ("dst, 0", "src < d", CONDITION),
+        ("dst, 0", "d IS NULL", CONDITION),
+        ("dst, 0", "d < 4 OR d > 9", CONDITION),
+    ]
+)
+def test_min_and_max_of_a_recursion_need_steps_that_keep_the_order(outputs: str, where: str, sentence: str) -> None:
+    def query(function: str, sign: str) -> str:
+        turned = where.translate(str.maketrans("<>", "><")) if sign else where
+        union = f"SELECT src, 0 FROM G UNION SELECT {outputs} FROM t JOIN G ON n = src{turned and ' WHERE ' + turned}"
+        return f"WITH RECURSIVE t (n, d) USING KEY (n, {function}(d)) AS ({union}) SELECT n FROM t"
+
+    for text, said in ((query("min", ""), sentence), (query("max", "-"), sentence.replace("MIN", "MAX"))):
+        if said:
+            assert refused(text)[0] == said
+        else:
+            assert program(text, SCHEMA).stages
 
 
 def test_clauses_of_a_recursion_are_not_dropped() -> None:

@@ -475,6 +475,7 @@ SELECT a, (SELECT s.c FROM s WHERE s.b = r.b UNION SELECT 'z' FROM u WHERE u.a <
 
 P = "WITH RECURSIVE p AS (SELECT a, b FROM r UNION SELECT p.a, r.b FROM p JOIN r ON p.b = r.a)"
 N = "WITH RECURSIVE p (n) AS (SELECT k FROM t WHERE v > 0 UNION SELECT r.b FROM p, r WHERE p.n = r.a)"
+D = "WITH RECURSIVE p (n, d) USING KEY (n, min(d)) AS (SELECT k, 0 FROM t UNION SELECT b, d + 1 FROM p, r WHERE n = a)"
 RECURSIVE = f"""
 {P} SELECT a, b FROM p
 {P} SELECT a, COUNT(*) AS n, MAX(b) AS m FROM p GROUP BY a
@@ -496,6 +497,13 @@ WITH RECURSIVE p AS (SELECT a, b, 1 AS d FROM r UNION ALL SELECT p.a, r.b, p.d +
 WITH RECURSIVE p AS (SELECT k, v, d FROM t WHERE v = 0 UNION ALL SELECT t.k, t.v, CAST(p.d + t.d AS DECIMAL(10, 2)) FROM p JOIN t ON p.k = t.v AND t.k > p.k) SELECT k, d FROM p
 WITH RECURSIVE p AS (SELECT b, c, 1 AS d FROM s UNION ALL SELECT r.b, p.c || '/' || s.c, p.d + 1 FROM p JOIN r ON r.a = p.b JOIN s ON s.b = r.b WHERE p.d < 2) SELECT b, c, d FROM p
 WITH RECURSIVE p AS (SELECT a, x FROM u UNION ALL SELECT p.a + 1, p.x * 2 FROM p WHERE p.a < 3) SELECT a, SUM(x) AS x, COUNT(*) AS n FROM p GROUP BY a
+{D} SELECT n, d FROM p
+{D} SELECT d, COUNT(*) AS n FROM p GROUP BY d
+SELECT t.k, t.v, p.d FROM t LEFT JOIN ({D} SELECT n, d FROM p) p ON p.n = t.v
+WITH RECURSIVE p (a, b, d) USING KEY (a, b, min(d)) AS (SELECT a, b, 1 FROM r UNION SELECT p.a, r.b, p.d + ABS(r.a) FROM p JOIN r ON p.b = r.a) SELECT a, b, d FROM p
+WITH RECURSIVE p (n, d) USING KEY (n, min(d)) AS (SELECT a, a FROM r UNION SELECT e.b, p.d FROM p JOIN (SELECT a, b FROM r UNION SELECT b, a FROM r) e ON p.n = e.a) SELECT n, d FROM p
+WITH RECURSIVE p (d, n) USING KEY (max(d), n) AS (SELECT v, k FROM t UNION SELECT LEAST(p.d, r.a), r.b FROM p JOIN r ON p.n = r.a WHERE p.d IS NOT NULL) SELECT n, d FROM p
+WITH RECURSIVE p (n, d) USING KEY (n, max(d)) AS (SELECT b, c FROM s UNION SELECT r.b, p.d FROM p JOIN r ON p.n = r.a WHERE p.d > 'a') SELECT n, d FROM p
 """  # noqa: E501 - one query per line
 
 BLOCKS = (BAGS, GROUPS, COUNTS, SETS, OUTER, SUBQUERIES, CONSTANTS, WINDOWS, ORDERED, WRITTEN, DEPENDENT, RECURSIVE)

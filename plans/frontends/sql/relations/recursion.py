@@ -50,7 +50,7 @@ def with_recursions(root: exp.Expression, tables: Container[str], text: Text) ->
                     if clause.args.get("search") is not None:
                         hint = "leave it out: with UNION, each row is there once, also in a circle"
                         raise text.error("SEARCH and CYCLE are not supported", clause.args["search"], hint)
-                    unwrapped(cte.this).meta[RECURSIVE] = cte
+                    unwrapped(cte.this).meta[RECURSIVE] = True
                 else:
                     cte.set("this", placed(constants.rows(), extent(cte)))
         clause.set("recursive", None)
@@ -61,7 +61,7 @@ def with_recursions(root: exp.Expression, tables: Container[str], text: Text) ->
 
 
 RECURSIVE = "recursive"
-"""The mark of the query of a recursive CTE, with the CTE."""
+"""The mark of the query of a recursive CTE."""
 
 
 def reads_of(node: exp.Expression, name: str) -> list[exp.Table]:
@@ -77,6 +77,7 @@ class _Recursion:
         """Returns the recursion of a CTE, or None if it reads tables."""
         union = unwrapped(cte.this)
         plain = isinstance(union, exp.Union) and {name for name, value in union.args.items() if value} <= _UNION
+        plain = plain and not cte.args.get("key_expressions")
         first = cls._constants(union.this) if plain else None
         step = unwrapped(union.expression) if plain else None
         if first is None or not isinstance(step, exp.Select) or not cls._is_step(step, cte):

@@ -144,6 +144,23 @@ class Noting(_Base):
         matches = self._prev and self._prev.token_type == TokenType.MATCH_CONDITION
         return super()._parse_wrapped(self._parse_disjunction if matches else parse_method, optional)
 
+    def _parse_wrapped_id_vars(self, optional: bool = False) -> Any:
+        """Parses names in parentheses. The key of a recursive CTE also takes MIN and MAX."""
+        if self._index > 1 and [token.text.upper() for token in self._tokens[self._index - 2 : self._index]] == [
+            "USING",
+            "KEY",
+        ]:
+            return self._parse_wrapped_csv(lambda: self._parse_function() or self._parse_id_var())
+        return super()._parse_wrapped_id_vars(optional)
+
+    def _parse_with(self, skip_with_token: bool = False) -> Any:
+        """Parses WITH, and WITH MUTUALLY RECURSIVE of Materialize, whose columns have types."""
+        mutually = not skip_with_token and self._next is not None and self._next.text.upper() == "MUTUALLY"
+        if mutually and self._match(TokenType.WITH) and self._tokens[self._index + 1].token_type == TokenType.RECURSIVE:
+            self._advance()
+            skip_with_token = True
+        return super()._parse_with(skip_with_token)
+
     def _parse_in(self, this: Any, alias: bool = False) -> Any:
         if self._curr is None or self._curr.token_type not in (TokenType.L_PAREN, TokenType.UNNEST):
             self.raise_error("IN takes a list or a query in parentheses")
