@@ -6,6 +6,9 @@ rows in the state.
 
 from __future__ import annotations
 
+import json
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -20,6 +23,10 @@ from crown.results.summed import summed
 from crown.store.arrow_buffers import integers, words
 from plans.schema import Table
 from plans.types import arrow_type
+
+Files = dict[str, list[int]]
+"""Size and time of files by name."""
+_FILES = "files"
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,24 @@ def compared(found: pa.Table, table: Table, position: Any, known: Callable[[], p
     if not before.num_rows:
         return Changed(rows, position, "read in full")
     return Changed(difference(rows, before), position, "read in full and compared")
+
+
+def at_files(files: Files) -> dict[str, str]:
+    """Returns the position of a source that has read these files. It is in every version, so it is compressed: some 11
+    bytes per file. Equal files have equal positions."""
+    names = sorted(files)
+    columns = [names, *([files[name][i] for name in names] for i in range(2))]
+    return {_FILES: b64encode(zlib.compress(json.dumps(columns).encode(), 1)).decode()}
+
+
+def files_at(position: Any) -> Files:
+    """Returns the files that a position has; those of a position of another kind are no files of a folder."""
+    if position is None:
+        return {}
+    if not isinstance(position.get(_FILES), str):
+        return dict(position)
+    names, sizes, times = json.loads(zlib.decompress(b64decode(position[_FILES])))
+    return {name: [size, time] for name, size, time in zip(names, sizes, times, strict=True)}
 
 
 def schema_of(table: Table) -> pa.Schema:

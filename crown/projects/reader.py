@@ -27,7 +27,8 @@ from plans.files.rows import content, typed
 from plans.files.unpacked import Place, unpacked, unreadable
 from plans.schema import Table
 
-_REMEDY = "fix the file, declare another type, or write crown.on_bad_row: quarantine"
+_QUARANTINE = "(crown.on_bad_row: quarantine, or on_bad_row= of crown.spark.pipeline)"
+_REMEDY = f"fix the file, declare another type, or quarantine such rows {_QUARANTINE}"
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,7 @@ class FileReader:
             refused += [Refused(line.why, data=line.text) for line in part.unreadable]
         except (FileError, ProjectError) as error:
             if self.quarantine is None:
-                raise ProjectError(
-                    f"{error}; or write crown.on_bad_row: quarantine, to run without this file"
-                ) from None
+                raise ProjectError(f"{error}; or quarantine such files {_QUARANTINE}") from None
             rows, refused = nothing(self.table), [Refused(str(error))]
         if self.quarantine is not None:
             self.quarantine.put(name, refused)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -13,11 +15,21 @@ import pyarrow.compute as pc
 
 from crown.errors import ProjectError, needs
 from crown.ingest.tables.columns import WEIGHT
-from crown.projects.changes import Changed, Versions, changes_of_versions, compared, nothing, with_weights
+from crown.projects.changes import (
+    Changed,
+    Files,
+    Versions,
+    at_files,
+    changes_of_versions,
+    compared,
+    files_at,
+    nothing,
+    with_weights,
+)
 from crown.projects.locations import CSV, JSON, PARQUET, VERSIONS, Location
 from crown.projects.quarantine import Quarantine
 from crown.projects.reader import FileReader
-from crown.projects.specification import Stamp, stamp
+from crown.projects.specification import stamp
 from plans.errors import PlanError
 from plans.files.rows import RowsFile
 from plans.schema import Column, Table
@@ -105,36 +117,47 @@ class Folder:
     def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
         """Returns the rows of new files if files were only added. Otherwise compares the rows of all files with the
         state."""
-        files = self._files()
-        at = {name: list(found) for name, found in files.items()}
+        at, before = self._files(), files_at(position)
         if self._reader.quarantine is not None:
             self._reader.quarantine.keep(at)
-        if position is not None and all(at.get(name) == before for name, before in position.items()):
-            return self._read(files.keys() - position.keys(), at)
-        return compared(self._rows(files), self.table, at, known)
+        if position is not None and all(at.get(name) == known_at for name, known_at in before.items()):
+            return self._read(at.keys() - before.keys(), at)
+        return compared(self._rows(at), self.table, at_files(at), known)
 
     def appended(self, position: Any) -> Changed:
         """Returns the rows of files with new names."""
-        before = position or {}
-        at = {**{name: list(found) for name, found in self._files().items()}, **before}
+        before = files_at(position)
+        at = {**self._files(), **before}
         return self._read(at.keys() - before.keys(), at)
 
-    def _read(self, names: Collection[str], position: Any) -> Changed:
+    def _read(self, names: Collection[str], at: Files) -> Changed:
         how = f"{len(names)} new files" if names else "no new file"
-        return Changed(with_weights(self._rows(names), 1), position, how)
+        return Changed(with_weights(self._rows(names), 1), at_files(at), how)
 
-    def _files(self) -> dict[str, Stamp]:
-        """Returns the stamps of the data files by name. Files whose names begin with a dot or ``_`` are ignored."""
+    def _files(self) -> Files:
+        """Returns size and time of the data files by name. Files whose names begin with a dot or ``_`` are ignored.
+
+        A folder may have many files: there is one call of the system for each.
+        """
+        where, found = f"source {self._name}: {self._path}", {}
         try:
-            inside = sorted(self._path.iterdir()) if self._path.is_dir() else [self._path]
-            found = {file.name: stamp(file) for file in inside if file.name[0] not in "._" and not file.is_dir()}
+            if not self._path.is_dir():
+                at = stamp(self._path)
+                if at is None:
+                    raise ProjectError(f"{where} does not exist; name a folder of files")
+                return {self._path.name: list(at)}
+            with os.scandir(self._path) as entries:
+                for entry in entries:
+                    if entry.name[0] in "._":
+                        continue
+                    if entry.is_dir():
+                        raise ProjectError(f"{where} has a folder in it, {entry.name}; name a folder of files")
+                    with suppress(FileNotFoundError):  # it was deleted meanwhile
+                        now = entry.stat()
+                        found[entry.name] = [now.st_size, now.st_mtime_ns]
         except OSError as error:
-            raise ProjectError(f"source {self._name}: {self._path} cannot be read: {error.strerror}") from None
-        folders = [file.name for file in inside if file.is_dir() and file.name[0] not in "._"]
-        if folders or not self._path.exists():
-            what = f"has a folder in it, {folders[0]}" if folders else "does not exist"
-            raise ProjectError(f"source {self._name}: {self._path} {what}; name a folder of files")
-        return {name: at for name, at in found.items() if at is not None}
+            raise ProjectError(f"{where} cannot be read: {error.strerror}") from None
+        return found
 
     def _rows(self, names: Collection[str]) -> pa.Table:
         inside = self._path.is_dir()

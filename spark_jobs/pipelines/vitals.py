@@ -114,8 +114,9 @@ class Record:
             unread = sources is None or name not in report.read
             read[name] = {"at": was["at"] if unread else at, "rows": rows, "how": how}
             read[name]["rows_total"] = was.get("rows_total", 0) + rows
-            if text is not None and positions.get(name) is not None:
-                read[name] |= {"table": text, "version": positions[name]["version"]}
+            version = (positions.get(name) or {}).get("version")
+            if text is not None and version is not None:  # a static source may have been read at another place
+                read[name] |= {"table": text, "version": version}
         newest = {"at": at, "seconds": report.seconds, "phases": report.phases}
         runs = {"succeeded": before.get("runs", {}).get("succeeded", 0) + 1, "failed": _failed(before)}
         self._write(

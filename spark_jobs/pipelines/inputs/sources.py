@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from crown.projects.changes import Changed, compared, nothing, schema_of, with_weights
+from crown.projects.changes import Changed, Files, at_files, compared, files_at, nothing, schema_of, with_weights
 from crown.projects.changes import Versions as Arrow
 from plans.frontends.catalyst.tree import read
 from plans.schema import Table
@@ -63,7 +63,7 @@ class ParquetFolder:
             return None
         return None if any(PADDED in field.metadata for field in found.fields) else found
 
-    def files(self) -> dict[str, list[int]] | None:
+    def files(self) -> Files | None:
         """Returns size and time of every file, by the name that Spark has for it. None if Spark must be used, which is
         the case for a folder with partitions or summary files.
         """
@@ -119,18 +119,20 @@ def changes(
     if files is None:
         files = _files(frame())
         plain = not any(PADDED in field.metadata for field in frame().schema.fields)
-    if files is not None and files == position:
-        return Changed(with_weights(nothing(table), 1), files, "no new file")
-    if files is not None and position and all(files.get(name) == stamp for name, stamp in position.items()):
-        new = [name for name in files if name not in position]
+    before = files_at(position)
+    if files is not None and position is not None and files == before:
+        return Changed(with_weights(nothing(table), 1), at_files(files), "no new file")
+    if files is not None and before and all(files.get(name) == stamp for name, stamp in before.items()):
+        new = [name for name in files if name not in before]
         rows = _plain(new, table) if plain else None
         if rows is None:
             rows = arrow_of(frame().where(F.col("_metadata.file_path").isin(new)), table)
-        return Changed(with_weights(rows, 1), files, f"{len(new)} new files")
+        return Changed(with_weights(rows, 1), at_files(files), f"{len(new)} new files")
     found = _plain(list(files), table) if files is not None and plain else None
     if found is None and folder is not None:
         files = _files(frame())
-    return compared(arrow_of(frame(), table) if found is None else found, table, files, known)
+    at = None if files is None else at_files(files)
+    return compared(arrow_of(frame(), table) if found is None else found, table, at, known)
 
 
 def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
@@ -176,7 +178,7 @@ def _plain(names: list[str], table: Table) -> pa.Table | None:
     return pa.concat_tables(parts) if parts else nothing(table)
 
 
-def _files(frame: DataFrame) -> dict[str, list[int]] | None:
+def _files(frame: DataFrame) -> Files | None:
     """Returns size and time of every file of a table; None if the frame is more than a table of local files."""
     plan: Any = frame._jdf.queryExecution().analyzed()
     if any(node.kind not in _BARE for node in read(json.loads(plan.toJSON())).walk()):

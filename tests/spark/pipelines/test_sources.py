@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crown.ingest.tables.columns import WEIGHT
-from crown.projects.changes import changes_of_versions, schema_of, with_weights
+from crown.projects.changes import changes_of_versions, files_at, schema_of, with_weights
 from crown.results.summed import summed
 from plans.schema import Column, Table
 from spark_jobs.errors import SourceError
@@ -163,7 +163,7 @@ def test_a_file_that_is_added_while_a_folder_is_read_is_read_once(spark, tmp_pat
         found = changes(growing.read, table, position, lambda known=known: known, folder)
         position = found.position
         known = summed(pa.concat_tables([known, found.rows]))
-        files = [int(name.rpartition("/")[2].partition(".")[0]) for name in position]
+        files = [int(name.rpartition("/")[2].partition(".")[0]) for name in files_at(position)]
         assert counted(known) == {(file,): 1 for file in files}
         (growing.folder / f"{min(files)}.{kind}").unlink()  # so that all of it is read again
 
