@@ -237,6 +237,8 @@ RIGHT: dict[str, Values] = {
     "crown.graph.degrees": {"edges": lambda: EDGES},
     "crown.graph.degree_table": {"vertices": lambda: None, "edges": lambda: EDGES},
     "crown.graph.triangles": {"vertices": lambda: None, "edges": lambda: EDGES},
+    "crown.graph.components": {"vertices": lambda: None, "edges": lambda: EDGES},
+    "crown.graph.shortest_paths": {"edges": lambda: EDGES, "landmarks": lambda: [1]},
     "crown.graph.load": {"path": saved(motif)},
     "crown.ml.load": {"path": saved(model)},
     "crown.ml.program": {"query": lambda: "SELECT a, b FROM r", "schema": lambda: SCHEMA, "target": lambda: "b"},

@@ -1,4 +1,4 @@
-"""Motifs, degrees and triangles of graphs that change, maintained incrementally.
+"""Motifs, degrees, triangles, components and shortest paths of graphs that change, maintained incrementally.
 
 A graph is two tables, as in GraphFrames: vertices with a column ``id``, edges with the columns ``src`` and ``dst``, and
 any other columns. Arrow, pandas and Polars frames or rows give a view of the embedded engine; batch or streaming
@@ -15,19 +15,38 @@ DataFrames of Spark, or a ``GraphFrame`` in place of both, give a DataFrame.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, overload
 
 from crown.errors import CrownError, needs
 from crown.graph.motifs import DurableMotifView, MotifView, load, motif_view
 from crown.graph.motifs import open_motif as open
-from crown.graph.tables import degree_query, degree_table_query, table_view, triangle_query
+from crown.graph.tables import (
+    component_query,
+    degree_query,
+    degree_table_query,
+    path_query,
+    table_view,
+    triangle_query,
+)
 from crown.views import View
 
 if TYPE_CHECKING:
     from spark_jobs.graphs import Frame
 
-__all__ = ["DurableMotifView", "MotifView", "degree_table", "degrees", "load", "motif", "open", "triangles"]
+__all__ = [
+    "DurableMotifView",
+    "MotifView",
+    "components",
+    "degree_table",
+    "degrees",
+    "load",
+    "motif",
+    "open",
+    "shortest_paths",
+    "triangles",
+]
 
 
 @overload
@@ -146,6 +165,65 @@ def triangles(
     vertices, edges = _graph(vertices, edges)
     query = triangle_query(per, vertices is not None, directed)
     return _table(query, vertices if per == "vertex" else None, edges, schema, options)
+
+
+@overload
+def components(vertices: Frame | None, edges: Frame, *, schema: Any = None, **options: Any) -> Frame: ...
+
+
+@overload
+def components(vertices: Any, edges: Any, *, schema: Any = None, **options: Any) -> View: ...
+
+
+def components(vertices: Any, edges: Any, *, schema: Any = None, **options: Any) -> Any:
+    """Returns the maintained connected component of every vertex: the columns of ``vertices`` and ``component``.
+
+    ``component`` is the least id of a vertex in the component; edges count in both directions. ``vertices``: None for
+    the endpoints of edges, with the columns ``id`` and ``component``. Frames, ``schema`` and ``options`` as for
+    ``motif``; on Spark, one cell runs it.
+
+    Cost of a changed edge: the vertices whose component changes with it, and those whose component was found through
+    that edge, times their edges. State: O(edges).
+
+    >>> components(None, [{"src": 1, "dst": 2}, {"src": 3, "dst": 2}, {"src": 7, "dst": 8}]).contains((3, 1))
+    True
+    """
+    vertices, edges = _graph(vertices, edges)
+    return _table(component_query(vertices is not None), vertices, edges, schema, options)
+
+
+@overload
+def shortest_paths(
+    edges: Frame, landmarks: Collection[Any], *, weight: str | None = ..., schema: Any = ..., **options: Any
+) -> Frame: ...
+
+
+@overload
+def shortest_paths(
+    edges: Any, landmarks: Collection[Any], *, weight: str | None = ..., schema: Any = ..., **options: Any
+) -> View: ...
+
+
+def shortest_paths(
+    edges: Any, landmarks: Collection[Any], *, weight: str | None = None, schema: Any = None, **options: Any
+) -> Any:
+    """Returns the maintained distance from every vertex to each of the ``landmarks`` that it reaches along edges.
+
+    ``landmarks``: ids of vertices, whole numbers or texts. The columns are ``id``, ``landmark`` and ``distance``: the
+    number of edges, BIGINT, or, with ``weight``, the sum of this column of the edges, DOUBLE; edges without a weight do
+    not count. A landmark has the distance 0 to itself while it has an edge. Frames, ``schema`` and ``options`` as for
+    ``motif``; on Spark, one cell runs it.
+
+    Cost of a changed edge: the vertices whose distances change with it, times their edges. State: O(edges) for each
+    landmark. Raises CrownError for other landmarks. A batch is rejected with ChangeError if it makes a circle of
+    negative weights that reaches a landmark.
+
+    >>> paths = shortest_paths([{"src": 1, "dst": 2}, {"src": 2, "dst": 3}], [3])
+    >>> sorted((row["id"], row["distance"]) for row in paths)
+    [(1, 2), (2, 1), (3, 0)]
+    """
+    _, edges = _graph(None, edges)
+    return _table(path_query(landmarks, weight), None, edges, schema, options)
 
 
 def _table(query: str, vertices: Any, edges: Any, schema: Any, options: dict[str, Any]) -> Any:

@@ -1,14 +1,19 @@
-"""Tables about graphs that change, as SQL: degrees and triangles."""
+"""Tables about graphs that change, as SQL: degrees, triangles, components and shortest paths."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from numbers import Integral
+from types import NoneType
 from typing import Any
+
+import numpy as np
 
 from crown.errors import CrownError
 from crown.guards.arguments import flag_of, one_of
 from crown.ingest.tables.frames import is_frame, kept, schemas
 from crown.views import View, view
+from plans.expressions.sqltext import literal
 
 _DEGREES = {
     "in": "SELECT dst AS id, COUNT(*) AS inDegree FROM edges GROUP BY dst",
@@ -40,6 +45,22 @@ _SIDES = """SELECT a AS src, b AS dst, COUNT(*) AS `count`
 FROM (SELECT a, b FROM triangles UNION ALL SELECT b, c FROM triangles UNION ALL SELECT {last} FROM triangles) AS t
 GROUP BY a, b"""
 _PER = ("vertex", "edge", "graph")
+_COMPONENTS = """WITH RECURSIVE labels (id, component) AS (
+  SELECT id, MIN(component) FROM (
+    {first}
+    UNION ALL SELECT e.dst, l.component FROM labels AS l JOIN edges AS e ON e.src = l.id
+    UNION ALL SELECT e.src, l.component FROM labels AS l JOIN edges AS e ON e.dst = l.id
+  ) AS derived GROUP BY id
+)
+"""
+_ALL_ENDS = "(SELECT src AS id FROM edges UNION ALL SELECT dst FROM edges) AS ends"
+_PATHS = """WITH RECURSIVE paths (id, landmark, distance) AS (
+  SELECT id, landmark, MIN(distance) FROM (
+    SELECT id, id AS landmark, CAST(0 AS {type}) AS distance FROM {ends} WHERE id IN ({landmarks})
+    UNION ALL SELECT e.src, p.landmark, p.distance + {step} FROM paths AS p JOIN edges AS e ON e.dst = p.id
+  ) AS derived GROUP BY id, landmark
+)
+SELECT id, landmark, distance FROM paths WHERE id IS NOT NULL AND distance IS NOT NULL"""
 
 
 def degree_query(direction: str) -> str:
@@ -68,6 +89,30 @@ def triangle_query(per: str, vertices: bool, directed: bool = False) -> str:
         found
         + f"SELECT v.*, COALESCE(t.`count`, 0) AS `count` FROM vertices AS v LEFT JOIN ({_CORNERS}) AS t ON t.id = v.id"
     )
+
+
+def component_query(vertices: bool) -> str:
+    """Returns the query of the components, of a vertex table or of the endpoints of edges."""
+    if vertices:
+        shown = "SELECT v.*, l.component FROM vertices AS v JOIN labels AS l ON l.id = v.id"
+        return _COMPONENTS.format(first="SELECT id, id AS component FROM vertices") + shown
+    shown = "SELECT id, component FROM labels WHERE id IS NOT NULL"
+    return _COMPONENTS.format(first=f"SELECT id, id AS component FROM {_ALL_ENDS}") + shown
+
+
+def path_query(landmarks: Collection[Any], weight: str | None) -> str:
+    """Returns the query of the shortest paths to landmarks. Raises CrownError if there are none, or for other values
+    than whole numbers and texts."""
+    if isinstance(landmarks, (str, bytes)) or not isinstance(landmarks, Collection) or not len(landmarks):
+        raise CrownError(f"landmarks= is a list of ids of vertices, such as [1, 2], not {landmarks!r:.100}")
+    for one in landmarks:
+        if isinstance(one, (bool, np.bool_)) or not isinstance(one, (Integral, str)):
+            raise CrownError(f"landmarks= has {one!r:.100}; an id of a vertex is a whole number or a text")
+    if not isinstance(weight, (str, NoneType)):
+        raise CrownError(f"weight= is the name of a column of the edges, not {weight!r:.100}")
+    step = "1" if weight is None else "CAST(e.`{}` AS DOUBLE)".format(weight.replace("`", "``"))
+    type_, ids = ("BIGINT" if weight is None else "DOUBLE"), ", ".join(map(literal, landmarks))
+    return _PATHS.format(type=type_, ends=_ALL_ENDS, landmarks=ids, step=step)
 
 
 def of_graph(given: Mapping[str, Any], schema: Any) -> tuple[Any, dict[str, Any]]:

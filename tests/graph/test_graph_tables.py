@@ -1,9 +1,11 @@
-"""Degrees and triangles are those of the graph as it is, after every batch."""
+"""Degrees, triangles, components and shortest paths are those of the graph as it is, after every batch."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import combinations, permutations
+from math import inf
 from random import Random
 from typing import Any
 
@@ -92,6 +94,68 @@ def test_degrees_and_triangles_follow_every_batch() -> None:
         for name, view in views.items():
             view.apply({"edges": change})
             assert rows(view) == wanted[name], (name, turn)
+
+
+def component_of(vertices: Iterable[int], edges: Counter[Edge]) -> dict[int, int]:
+    found = {vertex: vertex for vertex in vertices}
+    for _ in found:
+        for src, dst in edges:
+            found[src] = found[dst] = min(found[src], found[dst])
+    return found
+
+
+def distances(edges: dict[Edge, float], landmarks: Iterable[int]) -> dict[Edge, float]:
+    """The least distance from each vertex to each landmark that it reaches."""
+    ends = {end for edge in edges for end in edge}
+    found = {(mark, mark): 0.0 for mark in landmarks if mark in ends}
+    for _ in ends:
+        for (src, dst), cost in edges.items():
+            for mark in landmarks:
+                if (dst, mark) in found:
+                    found[src, mark] = min(found.get((src, mark), inf), found[dst, mark] + cost)
+    return found
+
+
+def test_components_and_shortest_paths_follow_every_batch() -> None:
+    random = Random(9)
+    keyed = {"vertices": {"columns": VERTICES, "key": ["id"]}}
+    weighed = {**EDGES, "km": "float64"}
+    named, ends = crown.graph.components(VERTICES, EDGES, schema=keyed), crown.graph.components(None, EDGES)
+    hops, ways = crown.graph.shortest_paths(EDGES, [0, 3]), crown.graph.shortest_paths(weighed, [1], weight="km")
+    named.update({"vertices": [{"id": i, "name": f"v{i}"} for i in range(9)]})
+    edges: dict[Edge, float] = {}
+    for _ in range(30):
+        change = []
+        for _ in range(random.randint(1, 4)):
+            edge = (random.randrange(9), random.randrange(9))
+            edge = random.choice(sorted(edges)) if edges and random.random() < 0.6 else edge
+            row = {"src": edge[0], "dst": edge[1], "km": edges.get(edge, random.randrange(8) / 4)}
+            change.append({**row, "_weight": -1 if edge in edges else 1})
+            if edges.pop(edge, None) is None:
+                edges[edge] = row["km"]
+        ways.apply({"edges": change})
+        for view in (named, ends, hops):
+            view.apply({"edges": [{k: v for k, v in row.items() if k != "km"} for row in change]})
+        wanted = component_of(range(9), Counter(edges))
+        assert {row["id"]: row["component"] for row in named} == wanted
+        assert {row["name"] for row in named} == {f"v{i}" for i in range(9)}
+        touched = {end for edge in edges for end in edge}
+        assert {row["id"]: row["component"] for row in ends} == {v: c for v, c in wanted.items() if v in touched}
+        found = {(row["id"], row["landmark"]): row["distance"] for row in hops}
+        assert found == distances(dict.fromkeys(edges, 1), [0, 3])
+        assert {(row["id"], row["landmark"]): row["distance"] for row in ways} == distances(edges, [1])
+
+
+def test_landmarks_are_ids() -> None:
+    for wrong in ([], "abc", 7, [1.5], [None]):
+        with pytest.raises(crown.CrownError, match="landmarks= "):
+            crown.graph.shortest_paths(EDGES, wrong)
+    with pytest.raises(crown.CrownError, match="weight= is the name of a column of the edges, not 3"):
+        crown.graph.shortest_paths(EDGES, [1], weight=3)
+    odd = {"src": "string", "dst": "string", "how `far`": "int64"}
+    paths = crown.graph.shortest_paths(odd, ["it's"], weight="how `far`")
+    paths.apply({"edges": [("a", "it's", 4), ("b", "a", None)]})
+    assert {tuple(row.values()) for row in paths} == {("a", "it's", 4.0), ("it's", "it's", 0.0)}
 
 
 def test_a_direction_or_count_that_there_is_not_is_refused() -> None:

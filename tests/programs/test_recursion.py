@@ -342,6 +342,31 @@ FORMS = [
 ]
 
 
+LEVELS = {(1, 0), (2, 1), (3, 2), (4, 2)}
+FORMS += [
+    (
+        "duckdb",
+        "WITH RECURSIVE b(id, n) USING KEY (id, min(n)) AS (SELECT id, 0 FROM staff WHERE boss IS NULL UNION "
+        "SELECT s.id, b.n + 1 FROM staff s JOIN b ON s.boss = b.id) SELECT id, n FROM b",
+        LEVELS,
+    ),
+    (
+        "materialize",
+        "WITH MUTUALLY RECURSIVE b (id BIGINT, n INT) AS (SELECT id, MIN(n) FROM (SELECT id, 0 AS n FROM staff WHERE "
+        "boss IS NULL UNION ALL SELECT s.id, b.n + s.id - b.id FROM staff s JOIN b ON s.boss = b.id) GROUP BY id) "
+        "SELECT id, n FROM b",
+        {(1, 0), (2, 1), (3, 2), (4, 3)},
+    ),
+    (
+        "postgres",
+        "WITH RECURSIVE b AS (SELECT MAX(top) AS top, id FROM (SELECT id, 0 AS top FROM staff WHERE boss IS NULL UNION "
+        "SELECT s.id, b.top FROM b, staff s WHERE s.boss = b.id UNION SELECT id, 1 FROM staff WHERE name = 'a') AS u "
+        "GROUP BY 2) SELECT id, top FROM b",
+        {(1, 1), (2, 1), (3, 1), (4, 1)},
+    ),
+]
+
+
 @every(FORMS)
 def test_recursions_as_other_systems_write_them(dialect: str, query: str, wanted: set[Row]) -> None:
     view = crown.view(query, STAFF, dialect=dialect)

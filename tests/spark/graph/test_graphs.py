@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
 import crown
 from tests.graph.test_graph_tables import expected
@@ -52,6 +53,10 @@ def test_batch_frames_give_the_rows_of_find(spark: Any) -> None:
     assert found.schema["u"].dataType.simpleString() == "struct<id:bigint,kind:string>"
     degrees = crown.graph.degrees(edges, "in").collect()
     assert {row.id: row.inDegree for row in degrees} == {0: 2, 1: 1, 2: 2, 3: 2}
+    paths = crown.graph.shortest_paths(edges, [0]).collect()
+    assert {(row.id, row.distance) for row in paths} == {(0, 0), (1, 2), (2, 1), (4, 1)}
+    found = crown.graph.components(vertices, edges.where("kind = 'x'"))
+    assert copies(found.collect()) == copies([Row(id=i, kind=kind, component=i // 3 * 3) for i, kind in VERTICES])
 
 
 def test_a_stream_of_edges_gives_the_changes_of_find(spark: Any, tmp_path: Any) -> None:

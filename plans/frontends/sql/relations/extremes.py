@@ -32,7 +32,10 @@ def inside(select: exp.Expression) -> tuple[exp.Union, list[str], Extreme] | Non
     if not isinstance(source, exp.Subquery) or source.args.get("joins") or not isinstance(union, exp.Union):
         return None
     branches = [part for part in nodes(union, exp.Select) if _is_branch(part, union)]
-    given = source.alias_column_names or [item.alias_or_name for item in branches[0].expressions]
+    first = unwrapped(union.this)
+    while isinstance(first, exp.Union):
+        first = unwrapped(first.this)
+    given = source.alias_column_names or [item.alias_or_name for item in first.expressions]
     known = [name.lower() for name in given]
     items = [item.unalias() for item in select.expressions]
     calls = [(i, item) for i, item in enumerate(items) if isinstance(item, (exp.Min, exp.Max))]
