@@ -29,7 +29,7 @@ class Workload:
     title: str
     sql: str
     schema: Mapping[str, Mapping[str, str]]
-    kind: str  # graph, comb, snb, tpch, lambda, shop, cofactors, ordered, nexmark, tpcds, job
+    kind: str  # graph, comb, snb, tpch, lambda, shop, cofactors, ordered, nexmark, tpcds, job, recursion
     copies: int = 1
     prefix: int = 0
     checked: int = 60_000

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 import crown.ml
-from bench.cases import cofactors, datasets, job, nexmark, ordered, shop, snb, streams, tpcds
+from bench.cases import cofactors, datasets, job, nexmark, ordered, recursion, shop, snb, streams, tpcds
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.integers import as_integers
 from bench.cases.job import JOB
 from bench.cases.motifs import MOTIFS
 from bench.cases.nexmark import NEXMARK
 from bench.cases.ordered import ORDERED
+from bench.cases.recursion import RECURSIONS
 from bench.cases.streams import Stream
 from bench.cases.tpcds import TPCDS
 from bench.cases.tpch import tables as tpch
@@ -177,7 +178,7 @@ WORKLOADS: dict[str, Workload] = {
             _SPLIT, "lambda",
         ),
     )
-} | AGGREGATES | MOTIFS | NEXMARK | ORDERED | TPCDS | JOB  # fmt: skip
+} | AGGREGATES | MOTIFS | NEXMARK | ORDERED | TPCDS | JOB | RECURSIONS  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,7 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     a window); ``persons`` of generated SNB data, and ``generated`` to take these even if there is a data set;
     ``events`` of the shop and of Nexmark; ``rows`` of each relation of the star of six, and of the window of rows in
     order, or of all tables of JOB together;
+    ``nodes`` of the graph of a recursion, those with the most edges, and ``rows`` of its tree;
     ``integers``: TPC-H with dates, decimals and texts as integers;
     ``prefix`` (updates; by default the workload's, 0 for all).
 
@@ -287,6 +289,10 @@ def _load(name: str, data: str | None, written: str) -> Loaded:
         return _tpcds(workload, Path(options["tpcds"]) / str(options["tpcds_scale"]), int(options.get("prefix", 0)))
     elif workload.kind == "job":
         return _job(workload, options)
+    elif workload.kind == "recursion":
+        stream, first = recursion.stream(name, data, options)
+        prefix = int(options.get("prefix", 0))
+        return Loaded(workload, workload.sql, None, schema, stream.head(first + prefix) if prefix else stream, first)
     elif workload.kind == "cofactors":
         stream = cofactors.stream(options.get("rows", 20_000), options.get("seed", 7))
     else:

@@ -96,7 +96,7 @@ def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress)
     batches = list(stream.batches(rows, preload))
     warmed = _warm_up(spec, make(loaded), stream)
     passes: list[Pass] = []
-    skipped = min(_uncounted(spec, stream), len(batches) - 1)
+    skipped = min(_uncounted(spec, stream, preload), len(batches) - 1)
     passed = 0.0
     for repeat in range(spec.get("repeats", 1)):
         if repeat and passed * (repeat + 1) / repeat > spec.get("repeat_budget_s", 30.0):
@@ -111,14 +111,14 @@ def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress)
         passed += passes[-1].seconds
         if passes[-1].status != "ok":
             break
-    counted = len(stream) - (skipped * rows if spec.get("counted_as_elsewhere") else 0)
+    counted = len(stream) - preload - (skipped * rows if spec.get("counted_as_elsewhere") else 0)
     return _summary(passes, counted, spec["mode"]) | {"warm_up_updates": warmed, "of": counted}
 
 
-def _uncounted(spec: dict[str, Any], stream: Stream) -> int:
+def _uncounted(spec: dict[str, Any], stream: Stream, preload: int) -> int:
     """Returns the number of batches of a pass before those that count."""
     if spec.get("counted_as_elsewhere"):
-        return -(-foreign.warm_rows(len(stream)) // int(spec["batch_rows"]))
+        return -(-foreign.warm_rows(len(stream) - preload) // int(spec["batch_rows"]))
     return int(bool(spec.get("preload")))  # the first one after loading still sets things up, such as live views
 
 

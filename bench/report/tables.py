@@ -185,7 +185,7 @@ def _median(cell: Cell) -> str:
 def losses(sections: Sections) -> Table:
     """Returns every setting in which the median of another engine is above this engine's."""
     rows = []
-    for name in ("engines", "workloads", "aggregates", "native", "batches", "size", "lambda"):
+    for name in ("engines", "workloads", "aggregates", "native", "recursion", "batches", "size", "lambda"):
         cells = [c for c in sections.get(name, {}).get("cells", ()) if c.get("updates_per_s")]
         for ours in (c for c in cells if c["engine"] in ("crown", "crown-view")):
             for other in (c for c in cells if ENGINES[c["engine"]].kind != "ours"):

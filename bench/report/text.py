@@ -112,7 +112,7 @@ def stopped(cell: dict[str, Any]) -> str:
     """Returns how far a run came that was stopped at its time bound; an empty text for other runs."""
     if cell.get("status") != "timeout" or not cell.get("of"):
         return ""
-    return f" (stopped at {100 * cell['updates'] / (cell['of'] - cell.get('preload', 0)):.0f} %)"
+    return f" (stopped at {100 * cell['updates'] / cell['of']:.0f} %)"
 
 
 def line_of(cell: dict[str, Any]) -> str:

@@ -177,7 +177,7 @@ def test_every_engine_is_warmed_up_before_it_is_timed(quick) -> None:
 
 
 def test_a_run_that_was_stopped_says_so_at_its_rate() -> None:
-    slow = {"status": "timeout", "of": 1_100, "preload": 100, "updates": 250, "updates_per_s": 50.0}
+    slow = {"status": "timeout", "of": 1_000, "updates": 250, "updates_per_s": 50.0}
     assert rate(slow) == "50 (stopped at 25 %)"
     assert rate(slow | {"status": "ok"}) == "50"
 

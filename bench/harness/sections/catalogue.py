@@ -15,6 +15,7 @@ SECTIONS = {
     "tpcds": compared.tpcds,
     "job": compared.job,
     "native": compared.native,
+    "recursion": compared.recursion,
     "size": growth.size,
     "lambda": growth.enclosed,
     "selectivity": growth.selectivity,

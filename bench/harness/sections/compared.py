@@ -7,6 +7,7 @@ from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
 from bench.cases.nexmark import NEXMARK
 from bench.cases.ordered import FINANCE, ORDERED, OVER, QUADRATIC, RANGES
+from bench.cases.recursion import RECURSIONS
 from bench.cases.tpcds import FEW, TPCDS
 from bench.cases.workloads import WORKLOADS
 from bench.harness.sections.cells import COLUMNS, RECOMPUTE, SHORT, Cell, beside, cell
@@ -174,4 +175,25 @@ def native(scale: str) -> list[Cell]:
             cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **ours))
             peers = [peer for peer, written in WRITTEN.items() if name in written]
             cells += [cell(name, peer, "delta", scale, **theirs) for peer in peers]
+    return cells
+
+
+def recursion(scale: str) -> list[Cell]:
+    """Returns recursions through the public view, beside native engines on one core, and DuckDB's recompute.
+
+    A batch of 10,000 updates would change all of the smaller inputs.
+    """
+    small: Cell = {"nodes": 300, "window": 1_000, "rows": 500}
+    ours: tuple[Cell, ...] = ({}, {"arguments": {"on_missing": "trust"}})[: 1 if scale == "quick" else 2]
+    cells = []
+    for name in RECURSIONS:
+        sizes = (10_000, 1_000, 10) if "reach" in name else (1_000, 10)
+        for rows in (100,) if scale == "quick" else sizes:
+            updates = {10_000: 60_000, 1_000: 10_000, 10: 1_500}.get(rows, 1_000) * (5 if name == "rec-reach" else 1)
+            options = (small if scale == "quick" else {}) | {"prefix": updates}
+            at: Cell = {"options": options, "batch_rows": rows, "law": "batch", "x": rows, "one_core": True}
+            at |= {"counted_as_elsewhere": True, "bound_s": 5.0, "repeat_budget_s": 3.0}
+            cells += [cell(name, "crown-view", "delta", scale, **at, **more) for more in ours]
+            cells += [cell(name, peer, "delta", scale, **at) for peer in ("dd", "dbsp")]
+            cells.append(cell(name, "duckdb-recompute", "delta", scale, **at | RECOMPUTE))
     return cells

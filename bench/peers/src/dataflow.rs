@@ -10,7 +10,7 @@ use timely::worker::Worker;
 
 use crate::drive::{Engine, Spec, drive};
 use crate::stream::{Stream, Update};
-use crate::{delta_queries, graphs, snb, tally, tpch};
+use crate::{delta_queries, graphs, recursions, snb, tally, tpch};
 
 pub type Rows<'s, D> = VecCollection<'s, u64, D, isize>;
 
@@ -125,6 +125,7 @@ fn build(setup: &mut Setup) -> Result<()> {
     match setup.spec.workload.as_str() {
         _ if setup.spec.engine == "dd-delta" => delta_queries::build(setup),
         name if name.starts_with("agg-tpch-") => tpch::build(setup),
+        name if name.starts_with("rec-") => recursions::build(setup),
         name if name.starts_with("snb-") => snb::build(setup),
         _ => graphs::build(setup),
     }

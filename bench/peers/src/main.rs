@@ -8,6 +8,7 @@ mod delta_queries;
 mod drive;
 mod graphs;
 mod memory;
+mod recursions;
 mod snb;
 mod stream;
 mod tally;

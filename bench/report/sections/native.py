@@ -28,11 +28,11 @@ def beside(cells: Sequence[Cell]) -> Table:
                 mode(cell),
                 rate(cell),
                 spread(cell),
-                quantity(cell.get("deltas_per_s") or None),
+                "–" if cell["engine"] == "duckdb-recompute" else quantity(cell.get("deltas_per_s") or None),
                 size(cell.get("rss_peak")),
                 size(max(cell["rss_peak"] - cell["rss_before"], 0)) if "rss_before" in cell else "–",
-                "–" if ours else times(median_rate(first), median_rate(cell)),
-                "–" if ours else times(median_rate(arrow), median_rate(cell)),
+                "–" if ours else times(median_rate(cell), median_rate(first)),
+                "–" if ours else times(median_rate(cell), median_rate(arrow)),
                 outcome(cell),
             )
         )
@@ -41,3 +41,17 @@ def beside(cells: Sequence[Cell]) -> Table:
         "CROWN, times", "CROWN with Arrow, times", "outcome",
     )  # fmt: skip
     return Table(headings, rows, [c["engine"].startswith("crown") for c in cells])
+
+
+def recursions(cells: Sequence[Cell]) -> Table:
+    """Returns the table of ``beside`` without the column of a mode that recursions do not have, with the data."""
+    made = beside(cells)
+    place = made.headings.index("CROWN with Arrow, times")
+    return Table(
+        (made.headings[0], "data", *made.headings[1:place], *made.headings[place + 1 :]),
+        [
+            (row[0], cell.get("data", "–"), *row[1:place], *row[place + 1 :])
+            for row, cell in zip(made.rows, cells, strict=True)
+        ],
+        made.ours,
+    )

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.cases.integers import Codes
+from bench.cases.recursion import RECURSIONS
 from bench.cases.workloads import Loaded
 from bench.subjects.peers import foreign
 from bench.subjects.subject import Progress, SkipError
@@ -29,7 +30,12 @@ _COUNTS = ("agg-star", "agg-3-hop", "agg-3-hop-by", "agg-triangle")
 _TABLES = ("agg-tpch-q3", "agg-tpch-q5", "agg-tpch-q10", "snb-q4")
 _ORDERED = ("ord-lag", "ord-running", "ord-top", "ord-asof")
 _ALL = _JOINS + _COUNTS + _TABLES
-WRITTEN = {"dd": _ALL, "dd-delta": ("3-hop", "4-hop", "triangle", "agg-triangle"), "dbsp": _ALL + _ORDERED}
+_RECURSIONS = tuple(RECURSIONS)
+WRITTEN = {
+    "dd": _ALL + _RECURSIONS,
+    "dd-delta": ("3-hop", "4-hop", "triangle", "agg-triangle"),
+    "dbsp": _ALL + _ORDERED + _RECURSIONS,
+}
 """The workloads that the crates implement, by subject."""
 _SMALL = 2**31
 _CHECKS = 3  # all of ``bench.harness.oracle``, because these processes start quickly
@@ -63,6 +69,7 @@ def _cell(spec: dict[str, Any], progress: Progress, engine: str) -> dict[str, An
             path = Path(folder) / "stream"
             tables, literals = write(loaded, path)
             found = re.search(r"[<>] (\d+)", loaded.sql)
+            first = 0 if check else spec.get("preload", loaded.first)
             request = {
                 "engine": engine,
                 "workload": loaded.workload.name,
@@ -71,7 +78,8 @@ def _cell(spec: dict[str, Any], progress: Progress, engine: str) -> dict[str, An
                 "literals": literals,
                 "threshold": int(found.group(1)) if found else 0,
                 "batch_rows": spec["batch_rows"],
-                "warm": foreign.warm_rows(len(loaded.stream), spec.get("preload", 0)),
+                "first": first,
+                "warm": foreign.warm_rows(len(loaded.stream), first),
                 "bound_s": spec["bound_s"],
                 "check": check,
             }

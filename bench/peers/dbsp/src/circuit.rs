@@ -8,7 +8,7 @@ use dbsp::{DBData, DBSPHandle, OrdZSet, RootCircuit, Stream as Flow, ZSetHandle,
 
 use crate::drive::{Engine, Spec, drive};
 use crate::stream::{Stream, Update};
-use crate::{graphs, ordered, snb, tally, tpch};
+use crate::{graphs, ordered, recursions, snb, tally, tpch};
 
 pub type Rows<T> = Flow<RootCircuit, OrdZSet<T>>;
 /// Counts what a step has changed in the result.
@@ -17,7 +17,7 @@ pub type Output = Box<dyn Fn() + Send>;
 /// What a circuit is made of: where it gets its tables from.
 pub struct Setup<'a> {
     pub spec: &'a Spec,
-    circuit: &'a mut RootCircuit,
+    pub circuit: &'a mut RootCircuit,
     inputs: Vec<(usize, Box<dyn Take + Send>)>,
 }
 
@@ -107,6 +107,7 @@ fn build(setup: &mut Setup) -> Result<Output> {
     match setup.spec.workload.as_str() {
         name if name.starts_with("agg-tpch-") => tpch::build(setup),
         name if name.starts_with("ord-") => ordered::build(setup),
+        name if name.starts_with("rec-") => recursions::build(setup),
         name if name.starts_with("snb-") => snb::build(setup),
         _ => graphs::build(setup),
     }

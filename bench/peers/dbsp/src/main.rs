@@ -10,6 +10,7 @@ mod graphs;
 #[path = "../../src/memory.rs"]
 mod memory;
 mod ordered;
+mod recursions;
 mod snb;
 #[path = "../../src/stream.rs"]
 mod stream;
