@@ -168,10 +168,11 @@ class Fixpoint(Stage):
         deleted, and rows that are not there and may have to be inserted."""
         rows, stamps = _without_last(derived), derived.rows[:, -1]
         stamped = self._add(rows, COUNT)[:, STAMP]
-        founded = stamps < stamped
-        self._add(rows[founded], FOUNDED)
-        fewer = _distinct([rows[founded & (rows.weights < 0)]], len(self.columns))
-        lost = fewer[self._rows.counts_of(fewer)[:, FOUNDED] == 0]
+        founded = rows[stamps < stamped]
+        self._add(founded, FOUNDED)
+        lost = _distinct([founded[founded.weights < 0]], len(self.columns))
+        if len(lost):
+            lost = lost[self._rows.counts_of(lost)[:, FOUNDED] == 0]
         if self.best is None:
             return lost, [rows[stamped == 0]]
         judged = self._judge(self.best, rows.net())
