@@ -59,7 +59,8 @@ def fixpoint(
     for step, mine in steps:
         given = [(one.name, cast(expr, one.type)) for one, (_, expr) in zip(columns, step.outputs, strict=True)]
         stamps = [source.qualified(rows.columns[-1].name) for source in mine]
-        made.append(replace(step, outputs=_with_stamp(given, stamps, rows)))
+        # What is derived twice is counted twice: with the stamp among its outputs, a set would count it a second time.
+        made.append(replace(step, outputs=_with_stamp(given, stamps, rows), distinct=False))
     return Fixpoint(rows, SetOperation(tuple(made), balanced("union_all", range(len(made)))), rows.distinct, best)
 
 

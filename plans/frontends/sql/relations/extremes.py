@@ -20,6 +20,7 @@ from plans.frontends.sql.text.nodes import nodes
 Extreme = tuple[int, str]
 """The position of a column, and `min` or `max`."""
 _CLAUSES = {"expressions", "from_", "from", "group", "kind"}
+_SOURCE = {"this", "alias"}
 
 
 def inside(select: exp.Expression) -> tuple[exp.Union, list[str], Extreme] | None:
@@ -29,7 +30,8 @@ def inside(select: exp.Expression) -> tuple[exp.Union, list[str], Extreme] | Non
         return None
     source = (select.args.get("from_") or select.args["from"]).this
     union = unwrapped(source)
-    if not isinstance(source, exp.Subquery) or source.args.get("joins") or not isinstance(union, exp.Union):
+    plain = isinstance(source, exp.Subquery) and not {name for name, value in source.args.items() if value} - _SOURCE
+    if not plain or not isinstance(union, exp.Union):
         return None
     branches = [part for part in nodes(union, exp.Select) if _is_branch(part, union)]
     first = unwrapped(union.this)
@@ -38,14 +40,14 @@ def inside(select: exp.Expression) -> tuple[exp.Union, list[str], Extreme] | Non
     given = source.alias_column_names or [item.alias_or_name for item in first.expressions]
     known = [name.lower() for name in given]
     items = [item.unalias() for item in select.expressions]
-    calls = [(i, item) for i, item in enumerate(items) if isinstance(item, (exp.Min, exp.Max))]
-    columns = [item.this if isinstance(item, (exp.Min, exp.Max)) else item for item in items]
+    calls = [(i, item) for i, item in enumerate(items) if _is_extreme(item)]
+    columns = [item.this if _is_extreme(item) else item for item in items]
     if len(calls) != 1 or not all(isinstance(one, exp.Column) for one in columns):
         return None
     ((place, call),) = calls
     names = [one.name.lower() for one in columns]
     keys = [name for i, name in enumerate(names) if i != place]
-    if sorted(names) != sorted(known) or not keys or _groups(select, names) != set(keys):
+    if sorted(names) != sorted(known) or not keys or _groups(select, names, keys) != set(keys):
         return None
     if names != known:
         order = [known.index(name) for name in names]
@@ -57,6 +59,11 @@ def inside(select: exp.Expression) -> tuple[exp.Union, list[str], Extreme] | Non
     return union, shown, (place, type(call).__name__.lower())
 
 
+def _is_extreme(node: exp.Expression) -> bool:
+    """Returns whether a node is MIN or MAX of one value; MAX of several values is GREATEST in some dialects."""
+    return isinstance(node, (exp.Min, exp.Max)) and not node.expressions
+
+
 def _is_branch(select: exp.Expression, union: exp.Union) -> bool:
     """Returns whether a SELECT is a branch of a union, and not a subquery of one."""
     while select is not union:
@@ -66,11 +73,13 @@ def _is_branch(select: exp.Expression, union: exp.Union) -> bool:
     return True
 
 
-def _groups(select: exp.Select, names: Sequence[str]) -> set[str]:
-    """Returns the names of the columns in GROUP BY."""
+def _groups(select: exp.Select, names: Sequence[str], keys: Sequence[str]) -> set[str]:
+    """Returns the names of the columns in GROUP BY. `keys`: those of GROUP BY ALL."""
     group = select.args.get("group")
+    if group is None or group.args.get("all"):
+        return set(keys if group is not None else ())
     found = set()
-    for one in group.expressions if group is not None else ():
+    for one in group.expressions:
         at = int(one.name) if isinstance(one, exp.Literal) and not one.is_string and one.name.isdigit() else 0
         found.add(names[at - 1] if 0 < at <= len(names) else one.name.lower())
     return found
@@ -82,7 +91,7 @@ def of_key(cte: exp.CTE, names: Sequence[str], text: Text) -> Extreme | None:
     if not given:
         return None
     known = [name.lower() for name in names]
-    called = [one for one in given if isinstance(one, (exp.Min, exp.Max))]
+    called = [one for one in given if _is_extreme(one)]
     listed = [(one.this if one in called else one).name.lower() for one in given]
     if len(called) != 1 or sorted(listed) != sorted(known):
         hint = f"USING KEY lists the columns {', '.join(names)}, each once, and one of them in min(...) or max(...)"

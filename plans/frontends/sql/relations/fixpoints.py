@@ -47,9 +47,8 @@ class _RecursiveCte:
         text = scope.text
         self._names = list(cte.alias_column_names)
         columns = cte.args["alias"].columns
-        self._declared = [
-            one.kind for one in columns if isinstance(one, exp.ColumnDef) and one.kind
-        ]  # types, as in Materialize
+        # Materialize declares the types.
+        self._declared = [one.kind for one in columns if isinstance(one, exp.ColumnDef) and one.kind]
         self._extreme: Extreme | None = None
         found = inside(union)
         if found is not None:
@@ -119,9 +118,7 @@ class _RecursiveCte:
         steps, wider = [], list(rows.columns)
         for node in self._steps:
             step, mine = self._step(node, columns, rows, within)
-            for i, (_, expr) in enumerate(step.outputs):
-                if self._declared:
-                    continue
+            for i, (_, expr) in enumerate(() if self._declared else step.outputs):
                 if (columns[i].type, expr.type) == ("int32", "int64"):
                     wider[i] = replace(columns[i], type=expr.type)
                 elif within.text.guarded(node, partial(common, columns[i].type, expr.type)) != columns[i].type:
