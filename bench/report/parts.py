@@ -174,7 +174,7 @@ PARTS = (
         "fed and kept on one core as in the section above, and rely on the stream that a row is there when its "
         "delete comes, as this engine does with <b>rows trusted</b>. DuckDB runs the query from scratch after every "
         "batch, on one thread, and counts its rows. It delivers no change. Times: this engine's median over theirs, "
-        "rows not trusted.",
+        "rows not trusted. Memory: the peak of the whole process.",
         None, (native.recursions,),
     ),
     Part(

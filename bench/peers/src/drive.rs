@@ -85,12 +85,12 @@ pub fn asked() -> Result<(Spec, Stream)> {
 
 /// Drives an engine over the stream, in batches, and says what was measured.
 pub fn drive(engine: &mut dyn Engine, stream: &Stream, spec: &Spec) -> Result<()> {
-    memory::forget_peak();
-    let before = memory::resident();
     let (first, rest) = stream.updates.split_at(spec.first.min(stream.updates.len()));
     for batch in first.chunks(LOAD_ROWS) {
         engine.apply(stream, batch)?;
     }
+    memory::forget_peak();
+    let before = memory::resident();
     let mut start = Instant::now();
     let mut warmed = (0, 0);
     let mut said = Instant::now();

@@ -44,14 +44,15 @@ def beside(cells: Sequence[Cell]) -> Table:
 
 
 def recursions(cells: Sequence[Cell]) -> Table:
-    """Returns the table of ``beside`` without the column of a mode that recursions do not have, with the data."""
+    """Returns the table of ``beside`` with the data, and without two columns: a mode that recursions do not have, and
+    the memory that a run adds, since the window is loaded before it.
+    """
     made = beside(cells)
-    place = made.headings.index("CROWN with Arrow, times")
-    return Table(
-        (made.headings[0], "data", *made.headings[1:place], *made.headings[place + 1 :]),
-        [
-            (row[0], cell.get("data", "–"), *row[1:place], *row[place + 1 :])
-            for row, cell in zip(made.rows, cells, strict=True)
-        ],
-        made.ours,
-    )
+    places = [i for i, h in enumerate(made.headings) if h not in ("CROWN with Arrow, times", "added by the run")]
+
+    def chosen(row: tuple[str, ...], data: str) -> tuple[str, ...]:
+        first, *others = (row[i] for i in places)
+        return (first, data, *others)
+
+    rows = [chosen(row, cell.get("data", "–")) for row, cell in zip(made.rows, cells, strict=True)]
+    return Table(chosen(made.headings, "data"), rows, made.ours)
