@@ -245,6 +245,13 @@ def _double_mean(aggregate: AggregateCall, add: Add) -> Expr:
     return double_mean(add(replace(aggregate, function="sum")), add(replace(aggregate, function="count")))
 
 
+def _whole_mean(aggregate: AggregateCall, add: Add) -> Expr:
+    """Returns AVG, which is a whole number for whole numbers, cut off towards 0."""
+    if aggregate.values[0].type not in ("int32", "int64"):
+        return _mean(replace(aggregate, function="avg"), add)
+    return call("intdiv", add(replace(aggregate, function="sum")), add(replace(aggregate, function="count")))
+
+
 def _sum(aggregate: AggregateCall, add: Add) -> Expr:
     """Returns SUM. Intervals are summed in their units."""
     value = aggregate.values[0]
@@ -311,6 +318,7 @@ _REWRITES: dict[str, Callable[[AggregateCall, Add], Expr]] = {
     "wide_sum": _wide_sum,
     "avg": _mean,
     "double_avg": _double_mean,
+    "whole_avg": _whole_mean,
     "max": _extreme(True, True),
     "min": _extreme(False, False),
     "max_or_null": _extreme(True, False),

@@ -31,6 +31,10 @@ DUCKDB = (
     "WITH days AS (SELECT unnest(generate_series(DATE '2022-12-31', DATE '2023-01-02', INTERVAL 1 DAY))::DATE AS day) "
     "SELECT day, id FROM days LEFT JOIN r ON r.d = day",
     "SELECT id, unnest(nums) * 2 + a AS x FROM r",
+    "SELECT *, unnest(nums) AS x FROM r",
+    "SELECT * EXCLUDE (s), unnest(nums) + 1 AS a2 FROM r",
+    "SELECT a + 1 AS y, unnest(tags) AS a FROM r",
+    "SELECT x, COUNT(*) AS n FROM (SELECT *, unnest(nums) AS x FROM r) AS q GROUP BY x",
     "SELECT a, MAX({'b': b, 's': s}).s AS x, MIN({'b': b, 's': s}).b AS y FROM r GROUP BY a",
     "SELECT unnest(tags) AS t, COUNT(*) AS n, SUM(a) AS x FROM r GROUP BY t",
     "SELECT a, unnest(nums) AS x, COUNT(*) AS n FROM r GROUP BY 2, a",
@@ -55,6 +59,17 @@ DUCKDB = (
     "SELECT id, v, s FROM r JOIN u ON r.a % 3 = u.v",
     "SELECT r.b, COUNT(*) AS n, SUM(u.v) AS t FROM r, u WHERE ABS(r.b) = ABS(u.a) GROUP BY r.b",
     "SELECT id, v FROM r LEFT JOIN u ON r.a + r.b = u.v - 1",
+    "SELECT x.id, x.n, u.v FROM (SELECT r.id, (SELECT COUNT(*) FROM u WHERE u.a = r.a) AS n FROM r) AS x JOIN u ON u.v "
+    "= x.n",
+    "SELECT r.id, y.v FROM r LEFT JOIN u AS x ON r.a = x.a JOIN u AS y ON COALESCE(x.v, 0) = y.a",
+    "SELECT y.v, COUNT(*) AS n FROM r FULL JOIN u AS x ON r.b = x.a, u AS y WHERE COALESCE(x.v, r.b, 1) = y.a GROUP "
+    "BY y.v",
+    "SELECT r.id, x.v, y.a AS z FROM r, u AS x FULL JOIN u AS y ON x.v = y.a, u WHERE u.a = r.a",
+    "SELECT r.id, a, y.v FROM (SELECT id FROM r) AS r, u AS x JOIN u AS y USING (a)",
+    "SELECT r.id, q.n FROM r, LATERAL (SELECT COUNT(*) AS n FROM u WHERE u.a < r.a) AS q, u WHERE CAST(q.n AS DOUBLE) "
+    "= CAST(u.v AS DOUBLE)",
+    "SELECT r.id, q.k FROM r LEFT JOIN (WITH RECURSIVE w(k) AS (SELECT a FROM u UNION SELECT u.v FROM w JOIN u ON u.a "
+    "= w.k) SELECT k FROM w) AS q ON r.a = q.k",
     "SELECT DISTINCT q.b, y.v FROM r, u AS x, (SELECT DISTINCT a + 1 AS c, b FROM r) AS q, u AS y WHERE r.a * 2 = x.v "
     "AND x.a + 1 = q.c AND COALESCE(q.b, 0) = y.v",
     "SELECT id FROM r WHERE EXISTS (SELECT * FROM u WHERE LENGTH(r.s) = u.v + 1)",
@@ -226,6 +241,8 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
      "SELECT r.id, x.v, y.v AS w FROM r, u x, u y WHERE r.a = x.a(+) AND x.v(+) > 0 AND y.a(+) = x.v AND r.id < 3",
      "SELECT r.id, x.v, y.v FROM r LEFT JOIN u AS x ON r.a = x.a AND x.v > 0 LEFT JOIN u AS y ON y.a = x.v WHERE r.id "
      "< 3"),
+    ("tsql", "SELECT r.id, x.v, y.a FROM r, u AS x RIGHT JOIN u AS y ON x.v = y.a WHERE r.id < 3",
+     "SELECT r.id, x.v, y.a FROM r CROSS JOIN (u AS x RIGHT JOIN u AS y ON x.v = y.a) WHERE r.id < 3"),
     ("redshift", "SELECT u.v, COUNT(r.id) AS n FROM r, u WHERE r.a(+) = u.a GROUP BY u.v",
      "SELECT u.v, COUNT(r.id) FROM u LEFT JOIN r ON r.a = u.a GROUP BY u.v"),
     ("oracle", "SELECT s, MAX(b) KEEP (DENSE_RANK FIRST ORDER BY a DESC NULLS LAST) AS f, MIN(b) KEEP (DENSE_RANK LAST "
@@ -234,11 +251,47 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
      "ORDER BY a DESC NULLS LAST) AS n, DENSE_RANK() OVER (PARTITION BY s ORDER BY id DESC, a DESC NULLS LAST) AS m "
      "FROM r) GROUP BY s"),
     ("tsql", "SELECT id, CAST(a AS FLOAT) / 2 AS x FROM r", "SELECT id, a / 2 FROM r"),
+    ("tsql", "SELECT s, AVG(a) AS x, AVG(DISTINCT b) AS y, AVG(a * 1.0) AS z FROM r GROUP BY s",
+     "SELECT s, CAST(TRUNC(AVG(a)) AS BIGINT), CAST(TRUNC(AVG(DISTINCT b)) AS BIGINT), AVG(a) FROM r GROUP BY s"),
+    ("redshift", "SELECT id, AVG(b) OVER (PARTITION BY s) AS x, AVG(b) OVER (ORDER BY id ROWS 2 PRECEDING) AS y FROM r",
+     "SELECT id, CAST(TRUNC(AVG(b) OVER (PARTITION BY s)) AS BIGINT), CAST(TRUNC(AVG(b) OVER (ORDER BY id ROWS 2 "
+     "PRECEDING)) AS BIGINT) FROM r"),
+    ("tsql", "SELECT id, m = (SELECT MAX(v) FROM u), CAST(REPLICATE(s, 40) AS VARCHAR) AS x, CONVERT(NVARCHAR, "
+     "REPLICATE(s, 40)) AS y, CAST(b AS NVARCHAR) AS z, s COLLATE Latin1_General_BIN2 AS w, NULL AS n FROM r",
+     "SELECT id, (SELECT MAX(v) FROM u), LEFT(REPEAT(s, 40), 30), LEFT(REPEAT(s, 40), 30), b::VARCHAR, s, NULL::INT "
+     "FROM r"),
+    ("fabric", "SELECT s, AVG(b) AS x FROM r GROUP BY s",
+     "SELECT s, CAST(TRUNC(AVG(b)) AS BIGINT) FROM r GROUP BY s"),
+    ("dune", "SELECT id, CAST(b / 2.0 AS BIGINT) AS x, GREATEST(a, b) AS y FROM r WHERE 0x61 = CAST(s AS VARBINARY)",
+     "SELECT id, CAST(TRUNC(b / 2 + SIGN(b) * 0.5) AS BIGINT), IF(a IS NULL OR b IS NULL, NULL, GREATEST(a, b)) FROM r "
+     "WHERE s = 'a'"),
+    ("postgres", "SELECT s, LAST(a, b) AS x, FIRST(a, id) AS y FROM (SELECT DISTINCT * FROM r WHERE b IS NOT NULL) AS "
+     "q GROUP BY s",
+     "SELECT s, ARG_MAX_NULL(a, (b, -COALESCE(a, -99))), ARG_MIN_NULL(a, (id, COALESCE(a, -99))) FROM (SELECT DISTINCT "
+     "* FROM r WHERE b IS NOT NULL) GROUP BY s"),
+    ("postgres", "SELECT id, MAKE_TIMESTAMPTZ(2024, 3, 31, 12, 0, 0, 'Europe/Berlin') - INTERVAL '12 hours' AS t FROM "
+     "r",
+     "SELECT id, TIMESTAMPTZ '2024-03-30 22:00:00+00' FROM r"),
     ("postgres", "SELECT id, date_trunc('month', r.at) + INTERVAL '1 month - 1 day' AS e, r.at - INTERVAL '- 2 hours' "
      "AS h FROM r", "SELECT id, last_day(r.at)::TIMESTAMP, r.at + INTERVAL 2 HOUR FROM r"),
     ("postgres", "SELECT id, x LIKE '%\\_a' AS p, x NOT LIKE '%\\__%' ESCAPE '\\' AS q FROM (SELECT id, s || '_' || s "
      "AS x FROM r) AS q",
      "SELECT id, suffix(x, '_a'), NOT regexp_matches(x, '_.') FROM (SELECT id, s || '_' || s AS x FROM r)"),
+    ("postgres", "SELECT id, ((s)::jsonb ->> 'a'::text) AS x, ((s)::json #>> '{a,b,1}'::text[]) AS y, to_char(r.at, "
+     "'YYYY-MM'::text) AS z, date_part('year'::text, d) AS w, \"position\"(s, 'b'::text) AS p FROM r WHERE (s ~~ "
+     "'{%'::text)",
+     "SELECT id, s->>'$.a', s->>'$.a.b[1]', strftime(r.at, '%Y-%m'), year(d), instr(s, 'b') FROM r WHERE s LIKE '{%'"),
+    ("postgres", "SELECT s, string_agg((id)::text, ','::text ORDER BY id) AS x, percentile_cont((0.5)::double "
+     "precision) WITHIN GROUP (ORDER BY ((b)::double precision)) AS y FROM ONLY r GROUP BY s",
+     "SELECT s, string_agg(id::VARCHAR, ',' ORDER BY id), median(b) FROM r GROUP BY s"),
+    ("postgres", "SELECT id, \"position\"(s, 'b'::text) AS p, POSITION(('b'::text) IN (s)) AS q, (s)::bpchar AS c FROM "
+     "r",
+     "SELECT id, instr(s, 'b'), instr(s, 'b'), s FROM r"),
+    ("postgres", "SELECT id, r.at - '1 day 01:30:00'::interval AS x, r.at + INTERVAL '-00:00:01.5' AS y, d + "
+     "'10:00'::interval AS z FROM r",
+     "SELECT id, r.at - INTERVAL 1530 MINUTE, r.at - INTERVAL 1500 MILLISECOND, d + INTERVAL 10 HOUR FROM r"),
+    ("tsql", "SELECT r.id, u.v FROM r WITH (NOLOCK) LEFT JOIN u WITH (NOLOCK, INDEX(i)) ON r.a = u.a",
+     "SELECT r.id, u.v FROM r LEFT JOIN u ON r.a = u.a"),
     ("snowflake", "SELECT id, TIME_SLICE(r.at, 15, 'MINUTE', 'END') AS t FROM r",
      "SELECT id, time_bucket(INTERVAL 15 MINUTE, r.at) + INTERVAL 15 MINUTE FROM r"),
 )  # fmt: skip
@@ -352,6 +405,13 @@ def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_t
             "KEEP (DENSE_RANK ...) takes MAX or MIN of one value",
         ),
         ("postgres", "SELECT FROM r", "SQL: there is no column after this word"),
+        ("duckdb", "SELECT 0x1F AS x FROM r", "SQL: 0x1F is not a number that is supported"),
+        (
+            "duckdb",
+            "SELECT r.id FROM r, LATERAL (SELECT v FROM u WHERE u.a = r.a) AS q RIGHT JOIN u ON q.v = u.a",
+            "a comma before this relation and a RIGHT JOIN after it are not supported",
+        ),
+        ("trino", "SELECT NULL AS x FROM r", "output column x is NULL without a type"),
         ("postgres", "CREATE VIEW v AS SELECT a FROM r", "CREATE is not a query that can be maintained"),
         (
             "spark",
@@ -390,6 +450,7 @@ def test_what_has_no_meaning_is_refused(dialect: str, query: str, message: str) 
         ("duckdb", "SELECT UNNEST([nums], recursive := true) AS n FROM r", r"write UNNEST\(FLATTEN\(x\)\)"),
         ("duckdb", "SELECT id FROM r WHERE s COLLATE NOCASE = 'a'", r"compare LOWER\(x\) to ignore case"),
         ("postgres", "SELECT id FROM r WHERE (d, d) OVERLAPS (d, d)", "compare the ends: a < d AND c < b"),
+        ("tsql", "SELECT id FROM r FOR XML PATH('')", r"write STRING_AGG\(x, ','\)"),
         ("snowflake", "SELECT TYPEOF(PARSE_JSON(s)) AS t FROM r", r"JSON_KIND\(js\) returns the type of JSON"),
     ],
 )

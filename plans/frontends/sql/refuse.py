@@ -44,6 +44,7 @@ _CALLED = {
 _HINTS = {
     "TABLESAMPLE": "sample the input stream instead",
     "FOR UPDATE": "leave it out: a view locks no rows",
+    "FOR": "write STRING_AGG(x, ',') for texts joined by FOR XML, and TO_JSON for FOR JSON",
 }
 _INSTEAD = {
     **dict.fromkeys(("CREATE", "INSERT"), "write only the SELECT: a view stores its result, a sink writes its changes"),
@@ -58,7 +59,7 @@ _JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
 _SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", "from", "joins", "where", "kind",
            "group", "having", "windows", "qualify", "order", "limit", "offset", "laterals"}  # fmt: skip
 _JOIN = {"this", "on", "using", "kind", "side", "method"}
-_TABLE = {"this", "alias", "db", "catalog", "joins"}
+_TABLE = {"this", "alias", "db", "catalog", "joins", "hints", "only"}  # hints do not change the rows
 _SET_OPERATION = {"this", "expression", "distinct", "by_name", "with_", "with", "order", "limit", "offset"}
 _SUBQUERY = {"pivots", "this", "alias", "joins", "with_", "with"}
 

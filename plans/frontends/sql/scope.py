@@ -153,7 +153,7 @@ class Relation:
 
     alias: str
     columns: dict[str, tuple[str, Expr]]
-    hidden: set[str] = field(default_factory=set)  # USING columns that another relation shows
+    hidden: set[str] = field(default_factory=set)  # columns that another one shows, or only an item of SELECT
     shown: dict[str, Expr] = field(default_factory=dict)  # USING columns that it shows for both sides
     number: str = ""  # a column, in lower case, that is a ROW_NUMBER(), whose value is not maintained
 

@@ -28,7 +28,8 @@ def _computed(query: Query) -> dict[Expr, tuple[Expr, ...]]:
     """Returns the equalities that must connect two sources, each with its computed sides.
 
     These are `CAST(a.x AS ...) = b.y` if the columns themselves cannot be joined, and equalities of other values, of
-    one source each, if the equal columns leave the two sources in different parts of a product.
+    one source each, if the equal columns leave the two sources in different parts of a product. A value of an outer
+    joined source is computed later, when the source is inner joined: of a missing row, it is not NULL in general.
     """
     parts = [part for one in query.conditions for part in one.conjuncts() if part.op in ("eq", "nseq")]
     ties, loose = [], []
@@ -48,7 +49,8 @@ def _computed(query: Query) -> dict[Expr, tuple[Expr, ...]]:
         if _joinable(*part.args) and not any(tied <= one for one in together(query.sources, ties)):
             found[part] = tuple(side for side in part.args if side.op != "col")
             ties.append(tied)
-    return {part: sides for part, sides in found.items() if sides}
+    inner = {source.alias for source in query.sources if source.join == "inner"}
+    return {part: sides for part, sides in found.items() if sides and all(aliases_of(side) <= inner for side in sides)}
 
 
 def _joinable(left: Expr, right: Expr) -> bool:

@@ -196,7 +196,7 @@ class Groups(GroupColumns):
         if function is None:
             raise text.error(f"FILTER after {spelling(text.text, inner)} is not supported", node)
         resolved = _OWN.get(function, function) if flagged else function
-        resolved = "wide_sum" if flagged == "wide" else resolved
+        resolved = {"wide": "wide_sum", "whole": "whole_avg"}.get(str(flagged), resolved)
         ignoring = isinstance(node if where is None else node.this, exp.IgnoreNulls)
         ordered = ordered_call(inner, text, ignoring)
         if ordered is not None:

@@ -127,7 +127,7 @@ def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -
 
 def _portion(node: exp.Expression, falling: bool, text: Text, word: str) -> float:
     """Returns a number from 0 to 1, counted from the end if the order is descending."""
-    number = node.this if isinstance(node, (exp.Cast, exp.TryCast)) else node
+    number = node.this.unnest() if isinstance(node, (exp.Cast, exp.TryCast)) else node
     if not isinstance(number, exp.Literal) or number.is_string or not 0 <= float(number.this) <= 1:
         raise text.error(f"{word} takes one number from 0 to 1, or an ARRAY of such numbers", node)
     return float(1 - Decimal(number.this) if falling else Decimal(number.this))

@@ -70,7 +70,9 @@ def add_generated(node: exp.Expression, scope: Scope, aliased: exp.Expression, o
     made = scope.side()
     taken = [one.alias for one in scope.relations]
     preferred = table or (names[0] if isinstance(node, exp.Unnest) and names else "generated")
-    made.add(Relation.of(table or unused(preferred, taken), columns), aliased)
+    relation = Relation.of(table or unused(preferred, taken), columns)
+    relation.hidden.update(relation.columns if aliased.args.get("selected") else ())
+    made.add(relation, aliased)
     return made
 
 
@@ -123,7 +125,8 @@ def _together(array: Expr, scope: Scope) -> tuple[Expr, list[Source]]:
 
 
 def lifted(node: exp.Select, scope: Scope) -> exp.Select:
-    """Returns a SELECT in which calls that make rows are moved from the SELECT list to LATERAL VIEW."""
+    """Returns a SELECT in which calls that make rows are moved from the SELECT list to LATERAL VIEW. Only the items in
+    which they were read the columns of this view."""
     if not any(_calls(item) for item in node.expressions):
         return node
     made = node.copy()
@@ -143,13 +146,16 @@ def lifted(node: exp.Select, scope: Scope) -> exp.Select:
     named = [one.name for one in item.expressions] if isinstance(item, exp.Aliases) else [item.alias] * bool(item.alias)
     named = named if whole else ["element"]
     table = "generated"
-    shown: list[exp.Expression] = [exp.column(name, table=table) for name in named]
+    elements: list[exp.Expression] = [exp.column(name, table=table) for name in named]
+    shown: list[exp.Expression] = [
+        exp.Alias(this=one, alias=exp.to_identifier(one.name, quoted=True)) for one in elements
+    ]
     columns = [exp.to_identifier(name) for name in named]
     alias = exp.TableAlias(this=exp.to_identifier(table), columns=columns)
-    view = exp.Lateral(this=found[0].copy(), view=True, outer=False, alias=alias)
+    view = exp.Lateral(this=found[0].copy(), view=True, outer=False, alias=alias, selected=True)
     place = extent(item)
     if not whole:
-        found[0].replace(shown[0])
+        found[0].replace(elements[0])
         shown = [item]
     elif not named:
         shown = [exp.Column(this=exp.Star(), table=exp.to_identifier(table))]

@@ -20,6 +20,7 @@ _WORDS = re.compile(r"\s*([+-]?\s*\d+(?:\.\d{1,6})?)\s+([a-z]+)", re.IGNORECASE 
 _MONTH_SPAN = re.compile(r"\s*([+-]?)(\d{1,9})-(\d{1,2})\s*", re.ASCII)
 _DAY_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}) (\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?)?\s*", re.ASCII)
 _HOUR_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*", re.ASCII)
+_CLOCK = re.compile(r"(?<!\S)[+-]?\d{1,9}:\d{1,2}(?::\d{1,2}(?:\.\d{1,6})?)?\s*\Z", re.ASCII)
 _MINUTE_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}):(\d{1,2})(?:\.(\d{1,6}))?\s*", re.ASCII)
 
 Read = Callable[[Any], Expr]
@@ -124,6 +125,11 @@ def _spelled(text: str, span: str) -> Interval:
         micros = sum(int(part or 0) * size for part, size in zip(parts, sizes, strict=True))
         micros += int(((fraction or "") + "000000")[:6])
         return Interval(micros=lit(int(f"{sign}1") * micros, "int64"))
+    clock = _CLOCK.search(text) if not span else None
+    if clock is not None:  # '1 day 02:30:00'
+        rest = text[: clock.start()].strip()
+        hours = _spelled(clock[0], "HOUR TO SECOND")
+        return _spelled(rest, "") + hours if rest else hours
     words = _WORDS.findall(text) if not span else []
     if not words or _WORDS.sub("", text).strip():
         raise PlanError(

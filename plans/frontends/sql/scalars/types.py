@@ -13,7 +13,7 @@ from plans.types import normal_type, whole_span
 
 _TYPES = {
     "int": "int32", "bigint": "int64", "double": "float64",
-    "text": "string", "varchar": "string", "char": "string", "boolean": "bool", "date": "date",
+    "text": "string", "varchar": "string", "char": "string", "bpchar": "string", "boolean": "bool", "date": "date",
     "timestampntz": "timestamp_ntz", "timestamptz": "timestamp", "timestampltz": "timestamp",
     "binary": "binary", "varbinary": "binary",
 }  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
@@ -27,6 +27,7 @@ from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, plain, reader
 from plans.frontends.sql.text.rewrites.best import with_best
 from plans.frontends.sql.text.rewrites.clickhouse import from_clickhouse
+from plans.frontends.sql.text.rewrites.commas import with_tight_joins
 from plans.frontends.sql.text.rewrites.conversions import (
     with_conversions,
     with_empty_texts,
@@ -42,7 +43,7 @@ from plans.frontends.sql.text.rewrites.generators import (
     with_values,
 )
 from plans.frontends.sql.text.rewrites.marks import with_marked_joins
-from plans.frontends.sql.text.rewrites.names import with_names
+from plans.frontends.sql.text.rewrites.names import with_names, with_nulls
 from plans.frontends.sql.text.rewrites.pivot_statements import with_pivots
 from plans.frontends.sql.text.rewrites.quantifiers import without_quantifiers
 from plans.frontends.sql.text.rewrites.rows import with_rows
@@ -83,6 +84,10 @@ class Words:
         return found
 
 
+_MEANT = {"dune": "trino", "fabric": "tsql"}
+"""Dialects whose functions and casts have the meaning of another dialect."""
+
+
 def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
     """Returns the statements of a text, and its words. Raises PlanError, with the position, if it is not SQL."""
     if dialect not in DIALECTS:
@@ -91,21 +96,22 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
             hint="use 'spark' (double quotes write text), 'ansi' (double quotes write names), or one of "
             + ", ".join(DIALECTS[2:]),
         )
-    known = reader(dialect)
+    known, dialect = reader(dialect), _MEANT.get(dialect, dialect)
     try:
         tokens = known.tokenize(text)
         _check_order(tokens, text, dialect)
-        found = [s for s in known.parser().parse(plain(tokens), text) if s is not None]
-        found = [with_names(statement, dialect, text) for statement in found]
+        found = [s for s in known.parser().parse(plain(tokens, dialect), text) if s is not None]
+        found = [with_nulls(with_names(statement, dialect, text), dialect) for statement in found]
         found = [with_indexes(statement, dialect, first_index(dialect)) for statement in found]
-        found = [with_rows(with_marked_joins(statement, text), dialect, text) for statement in found]
+        found = [with_tight_joins(with_marked_joins(statement, text), dialect, text) for statement in found]
+        found = [with_rows(statement, dialect, text) for statement in found]
         found = [without_quantifiers(with_differences(statement, dialect), dialect, text) for statement in found]
         for limit in [limit for statement in found for limit in nodes(statement, exp.Limit)]:
             if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":
                 limit.pop()  # LIMIT ALL is no limit
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
         found = [with_events(with_samples(statement, dialect), dialect) for statement in found]
-        found = [with_values(with_applied(with_shorthands(statement, text)), dialect) for statement in found]
+        found = [with_values(with_applied(with_shorthands(statement, dialect, text)), dialect) for statement in found]
         if dialect not in SPARK:
             found = [with_zones(with_arrows(statement, dialect, text), dialect, text) for statement in found]
             found = [with_json_rows(statement, dialect, text) for statement in found]
@@ -232,6 +238,11 @@ _TRAILING = ("bigquery", "clickhouse", "duckdb", "snowflake")
 """The dialects in which a comma may end a SELECT list."""
 
 
+def _continues(token: Any, following: list[Any]) -> bool:
+    """Returns whether a name begins where a token ends: the parser reads 0x1F and 1_000 as 0 and 1 with an alias."""
+    return any(one.token_type == TokenType.VAR and one.start == token.end + 1 for one in following)
+
+
 def _check_order(tokens: list[Any], text: str, dialect: str) -> None:
     """Raises PlanError for errors that the parser accepts: commas without an item; ON, USING and AS without an
     operand."""
@@ -249,6 +260,11 @@ def _check_order(tokens: list[Any], text: str, dialect: str) -> None:
             or (before == "SELECT" and word in ("DISTINCT", "ALL"))
         ):
             problem = "there is no column after this word"
+        elif token.token_type == TokenType.NUMBER and _continues(token, tokens[i + 1 : i + 2]):
+            start, end = token.start, tokens[i + 1].end + 1
+            hint = "write the decimal digits of the number, or a space before a name"
+            message = f"SQL: {text[start:end]} is not a number that is supported"
+            raise PlanError(message, hint=hint, position=Position.of(text, start, end), text=text)
         elif word == "(" and after == ")" and before in ("IN", "USING"):
             problem = f"the list of {before} is empty"
         elif word == "MATCH_RECOGNIZE" and after == "(":

@@ -31,7 +31,7 @@ CLOCK_NAMES = {
 }
 """Functions whose value changes over time if they have no argument."""
 _SUBQUERIES = {"select", "subquery", "exists"}
-_NAMED = {"bracket": "[...]", "tuple": "a row of values (...)", "interval": "INTERVAL"}
+_NAMED = {"bracket": "[...]", "tuple": "a row of values (...)", "interval": "INTERVAL", "collate": "COLLATE"}
 _VIEWS = {"explode": "explode(tags) AS tag", "posexplode": "posexplode(tags) AS place, tag", "inline": "inline(items)"}
 NO_TABLE = "write it after the table of the array: FROM t, UNNEST(t.tags)"
 NO_TYPES = "write the name of the type: it is the same in every row; JSON_KIND(js) returns the type of JSON"

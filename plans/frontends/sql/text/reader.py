@@ -272,6 +272,7 @@ def _as_called(name: str, build: Any) -> Any:
     return made
 
 
+_POSTGRES = ("postgres", "redshift", "materialize", "risingwave")
 _AT_MOST = {"IFNULL": 2, "NVL": 2}
 """The greatest number of arguments of functions that sqlglot reads as others with more arguments. Redshift's NVL is
 COALESCE."""
@@ -288,7 +289,10 @@ def reader(dialect: str) -> Dialect:
     functions |= {name: _as_called(name, base.Parser.FUNCTIONS.get(name)) for name in kept}
     most = {} if dialect == "redshift" else _AT_MOST
     functions = {name: complete(name, build, most.get(name)) for name, build in functions.items()}
-    parser = type("Parser", (Noting, base.Parser), {"FUNCTIONS": functions})
+    forms = dict(base.Parser.FUNCTION_PARSERS)
+    if dialect in _POSTGRES:  # where "position"(text, part) is a function beside POSITION(part IN text)
+        forms["POSITION"] = lambda parser: parser._parse_position(haystack_first=True)
+    parser = type("Parser", (Noting, base.Parser), {"FUNCTIONS": functions, "FUNCTION_PARSERS": forms})
     own = {"Parser": parser, "INDEX_OFFSET": 0}  # the parser would change only some indexes
     made: Dialect = type(base)(f"Noting{base.__name__}", (base,), own)()
     return made
@@ -306,8 +310,14 @@ _QUOTED = (TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING, To
 """Tokens of string literals and quoted names, which are not keywords."""
 
 
-def plain(tokens: Sequence[Any]) -> list[Any]:
-    """Returns the tokens of a text without the words that only Flink writes around arguments.
+_TEXT_TYPES = (TokenType.TEXT, TokenType.VARCHAR, TokenType.BPCHAR)
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+"""What begins the length of a text, or makes its type an array."""
+
+
+def plain(tokens: Sequence[Any], dialect: str) -> list[Any]:
+    """Returns the tokens of a text without the words that only Flink writes around arguments, and without the types
+    that PostgreSQL writes after the texts of a stored view: `js ->> 'name'::text`.
 
     Snowflake's keywords get tokens of their own.
     """
@@ -323,6 +333,13 @@ def plain(tokens: Sequence[Any]) -> list[Any]:
             dropped |= {i, i + 1, *_closing(words, i + 1), *_inside(words, i + 3)}
             for at in _partitions(words, i + 3):
                 tokens[at].token_type = TokenType.COMMA
+    for i in range(1, len(tokens) - 1) if dialect in _POSTGRES else ():
+        literal, cast, type_, *after = tokens[i - 1 : i + 3]
+        typed = literal.token_type == TokenType.STRING and cast.token_type == TokenType.DCOLON
+        if typed and type_.token_type in _TEXT_TYPES and not (after and after[0].token_type in _OPENING):
+            dropped |= {i, i + 1}
+        elif typed and i > 1 and words[i - 2] in ("#>", "#>>"):  # '{a,b}'::text[], a path
+            dropped |= {i, i + 1, i + 2, i + 3}
     return [token for i, token in enumerate(tokens) if i not in dropped]
 
 

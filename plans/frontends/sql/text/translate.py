@@ -17,7 +17,7 @@ from plans.errors import PlanError
 from plans.frontends.sql.text.arguments import CONSTANTS, check_read
 from plans.frontends.sql.text.meanings.calls import AS_SPARK
 from plans.frontends.sql.text.meanings.json_paths import as_json
-from plans.frontends.sql.text.nodes import nodes, rewritten
+from plans.frontends.sql.text.nodes import call, literal, nodes, rewritten
 from plans.frontends.sql.text.place import extent, place_of, spelling
 from plans.frontends.sql.text.reader import reader
 
@@ -294,14 +294,21 @@ _OF_SAMPLES = {
 }
 
 
-def with_shorthands(tree: Any, text: str) -> Any:
+def with_shorthands(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement in which shorthands are expanded: ``ANY_VALUE(x HAVING MAX y)``, RATIO_TO_REPORT and
     CONDITIONAL_TRUE_EVENT by aggregates, ``x IN UNNEST(a)`` by a function, which is false for an array that is NULL or
-    empty, and the rows of ``COUNT(DISTINCT (a, b))`` and ``MAX_BY(x, (a, b))`` by structs."""
-    return rewritten(tree, (exp.AnyValue, exp.Window, exp.In, exp.Tuple), _written_out, text)
+    empty, ``X'1F'`` by UNHEX, and the rows of ``COUNT(DISTINCT (a, b))`` and ``MAX_BY(x, (a, b))`` by structs."""
+    kinds = (exp.AnyValue, exp.Window, exp.In, exp.Tuple, exp.HexString, exp.Cast)
+    return rewritten(tree, kinds, lambda node: _written_out(node, dialect), text)
 
 
-def _written_out(node: Any) -> Any:
+def _written_out(node: Any, dialect: str) -> Any:
+    if isinstance(node, exp.HexString):  # in PostgreSQL, X'1F' is a string of bits and 0x1F a number
+        if node.args.get("is_integer"):
+            return exp.Literal.number(int(node.name, 16))
+        return None if dialect in _BITS else call("UNHEX", literal(node.name))
+    if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.INTERVAL and isinstance(node.this, exp.Literal):
+        return exp.Interval(this=node.this.copy())
     if isinstance(node, exp.AnyValue) and isinstance(node.this, exp.HavingMax):
         best = exp.ArgMax if node.this.args.get("max") else exp.ArgMin
         return best(this=node.this.this.copy(), expression=node.this.expression.copy())
@@ -330,6 +337,9 @@ def _written_out(node: Any) -> Any:
         found = exp.ArrayContains(this=array.copy(), expression=node.this.copy())
         return exp.If(this=some, true=found, false=exp.false())
     return None
+
+
+_BITS = ("postgres", "redshift", "materialize", "risingwave")
 
 
 def with_groupings(tree: Any, dialect: str) -> Any:

@@ -13,7 +13,8 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.meanings import moments, strings
+from plans.frontends.sql.text.meanings import aggregates, moments, strings
+from plans.frontends.sql.text.meanings.aggregates import marked
 from plans.frontends.sql.text.meanings.moments import POSTGRES, TO_EVEN
 from plans.frontends.sql.text.meanings.strings import as_text
 from plans.frontends.sql.text.nodes import call, is_known, literal, rewritten
@@ -30,7 +31,7 @@ _DECIMALS = {
 _UNBOUND = ("postgres", "materialize", "risingwave", "oracle")
 """Dialects in which a DECIMAL without arguments has as many digits as the value."""
 _CUTS = (*POSTGRES, "mysql", "tsql", "oracle", "trino", "presto", "athena")
-"""Dialects in which a cast to VARCHAR(n) keeps the first n characters."""
+"""Dialects in which a cast to VARCHAR(n) keeps the first n characters. In SQL Server, VARCHAR alone has 30."""
 _LONG = ("snowflake", "bigquery", "oracle", "sqlite")
 """Dialects in which INT has 64 bits or more."""
 _INTEGERS = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)
@@ -38,21 +39,13 @@ _TEXT_TYPES = (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR)
 _TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR, exp.DataType.Type.NVARCHAR, exp.DataType.Type.NCHAR)
 _TENS = (*TO_EVEN, "sqlite")
 """Dialects in which LOG of one argument has the base 10."""
-_LONG_FLOATS = ("tsql", "fabric", "oracle", "teradata")
+_LONG_FLOATS = ("tsql", "oracle", "teradata")
 """Dialects in which FLOAT has double precision, and the parser does not know it."""
-_NUMBERED = ("mysql", "singlestore", "starrocks", "doris", "sqlite", "duckdb", "clickhouse")
-"""Dialects in which SUM accepts conditions as numbers."""
 _STRICT = ("snowflake", "bigquery", "mysql", "trino", "presto", "athena", "oracle")
 """Dialects in which GREATEST and LEAST are NULL if any argument is NULL."""
-_COUNTS_TOGETHER = ("snowflake", "mysql", "singlestore", "starrocks", "doris", "clickhouse")
-"""Dialects in which COUNT accepts several columns."""
 _OWN_HASHES = ("duckdb", "snowflake")
-_KEEPS_NULLS = ("duckdb", "postgres", "materialize", "risingwave", "trino", "presto", "athena", "bigquery")
-"""Dialects in which ARRAY_AGG keeps NULLs, and is NULL for no rows."""
 _OFFSETS = (*POSTGRES, "bigquery")
 """Dialects in which a TIMESTAMP as a text has the offset of its zone. So it does in DuckDB."""
-_COMMAS = ("duckdb", "bigquery", "sqlite")
-"""Dialects in which the default separator of STRING_AGG is a comma."""
 
 
 def with_meanings(tree: Any, dialect: str, text: str) -> Any:
@@ -103,9 +96,10 @@ def _cast(node: Any, dialect: str) -> Any:
             places = made.to.expressions[1].this if len(made.to.expressions) > 1 else exp.Literal.number(0)
             made.set("this", call("AS_UNITS", node.this, places))
         return made
-    if to.this in _TEXTS and len(to.expressions) == 1 and dialect in _CUTS and to.expressions[0].name.isdigit():
+    if to.this in _TEXTS:
+        length = to.expressions[0].name if to.expressions else "30" if dialect == "tsql" else ""
         made.set("to", exp.DataType.build("TEXT"))
-        return call("LEFT", made, exp.Literal.number(to.expressions[0].name))
+        return call("LEFT", made, exp.Literal.number(length)) if dialect in _CUTS and length.isdigit() else made
     return None if made == node else made
 
 
@@ -143,27 +137,6 @@ def _sum(node: Any, dialect: str) -> Any:
     """Marks that `+` joins texts, and that a date plus an INTERVAL is a moment."""
     node.set("texts", dialect == "tsql" or None)
     moments.moved(node, dialect)
-
-
-def _of_decimals(node: Any, dialect: str) -> Any:
-    """Marks that AVG of decimals is a DOUBLE, that a percentile of decimals is a decimal, and that PERCENTILE_DISC is
-    one of the values."""
-    node.set("own", dialect == "duckdb" or isinstance(node, exp.PercentileDisc) or None)
-
-
-def _counted_if(node: Any, dialect: str) -> Any:
-    """Returns COUNT_IF of DuckDB, which is NULL where the condition is nowhere TRUE or FALSE, as a SUM."""
-    if dialect != "duckdb":
-        return None
-    return exp.Sum(this=exp.cast(exp.cast(node.this.copy(), "boolean"), "bigint"))
-
-
-def _quantile(node: Any, dialect: str) -> Any:
-    """Returns QUANTILE of DuckDB, which is one of the values."""
-    share = node.args.get("quantile")
-    if dialect != "duckdb" or share is None:
-        return None
-    return exp.PercentileDisc(this=node.this.copy(), expression=share.copy(), own=True)
 
 
 def _extreme(node: Any, dialect: str) -> Any:
@@ -243,22 +216,6 @@ def _titled(node: Any, dialect: str) -> Any:
     if dialect in (*POSTGRES, "oracle") or not isinstance(signs, exp.Literal):
         return call("INITCAP_WORDS", node.this)
     return call("INITCAP_WORDS", node.this, literal(re.sub(r"\\(.)", r"\1", signs.name)))  # it is a class of a pattern
-
-
-def _counted(node: Any, dialect: str) -> Any:
-    """Marks that COUNT() counts rows. Raises PlanError for several columns if the dialect counts only one."""
-    if node.this is None and dialect in ("duckdb", "clickhouse"):
-        node.set("this", exp.Star())
-    several = [*node.expressions, *(node.this.expressions[1:] if isinstance(node.this, exp.Distinct) else [])]
-    if several and dialect not in _COUNTS_TOGETHER:
-        raise PlanError(f"COUNT of {dialect} counts one column", hint="count a row: COUNT(DISTINCT (a, b))")
-
-
-def _joined(node: Any, dialect: str) -> Any:
-    """Marks the separator of an aggregate that joins texts, and how doubles are written."""
-    node.set("own", dialect == "duckdb" or None)
-    if node.args.get("separator") is None and dialect in _COMMAS:
-        node.set("separator", literal(","))
 
 
 # -- others ------------------------------------------------------------------------------------------------------------
@@ -356,16 +313,6 @@ _OF_MYSQL: dict[str, tuple[int, int, Callable[..., Any]]] = {
 """Functions of MySQL, with the least and the greatest number of their arguments."""
 
 
-def _summed(node: Any, dialect: str) -> None:
-    """Marks SUM: of conditions it is the number of rows for which they are TRUE, and of BIGINT it is NUMERIC."""
-    node.set("own", "truths" if dialect in _NUMBERED else "wide" if dialect in POSTGRES else None)
-
-
-def _marked(name: str, *dialects: str) -> Callable[[Any, str], Any]:
-    """Returns a builder that sets a mark of a node in some dialects, by default in all of them."""
-    return lambda node, dialect: node.set(name, not dialects or dialect in dialects or None)
-
-
 def _renamed(name: str, *dialects: str) -> Callable[[Any, str], Any]:
     def made(node: Any, dialect: str) -> Any:
         return call(name, *node.iter_expressions()) if dialect in dialects else None
@@ -396,6 +343,7 @@ def _sized_digest(node: Any, dialect: str) -> Any:
 _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     **moments.BUILDERS,
     **strings.BUILDERS,
+    **aggregates.BUILDERS,
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Log: _logarithm,
@@ -404,16 +352,10 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Floor: _with_one_argument("DOUBLE_FLOOR"),
     exp.Trunc: _truncated,
     # A quotient of decimals is a DOUBLE, and a remainder follows the rules of doubles.
-    **dict.fromkeys((exp.Div, exp.Mod, exp.IntDiv), _marked("double", "duckdb")),
+    **dict.fromkeys((exp.Div, exp.Mod, exp.IntDiv), marked("double", "duckdb")),
     exp.TimeSlice: moments.sliced,
     exp.AddMonths: moments.months_later,
     exp.Sign: _renamed("SIGN_OF", "duckdb"),
-    exp.Sum: _summed,
-    exp.CountIf: _counted_if,
-    exp.Quantile: _quantile,
-    **dict.fromkeys((exp.Max, exp.Min), _marked("own")),  # NULL is the largest value of a field
-    **dict.fromkeys((exp.Avg, exp.Median, exp.PercentileCont, exp.PercentileDisc), _of_decimals),
-    **dict.fromkeys((exp.Corr, exp.RegrSlope), _marked("own", "duckdb")),  # NaN of values that do not vary
     exp.Add: _sum,
     exp.JSONType: _json_kind,
     exp.Typeof: _typeof,
@@ -430,11 +372,7 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Concat: _concat,
     exp.Length: _length,
     exp.Initcap: _titled,
-    **dict.fromkeys((exp.ArgMax, exp.ArgMin), _marked("own")),
-    exp.GroupConcat: _joined,
-    exp.ArrayAgg: _marked("keeps_nulls", *_KEEPS_NULLS),
-    exp.Bracket: _marked("json", "snowflake"),
-    exp.Count: _counted,
+    exp.Bracket: marked("json", "snowflake"),
     exp.Anonymous: _named,
     **dict.fromkeys((exp.Like, exp.ILike), _escaped),
     exp.ToBinary: _renamed("BIN", "duckdb"),

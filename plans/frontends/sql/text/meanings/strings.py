@@ -71,13 +71,14 @@ def _token(node: Any, dialect: str) -> Any:
 
 
 def _converted(node: Any, dialect: str) -> Any:
-    """Returns CONVERT to a text type with a length, which keeps the first characters."""
+    """Returns CONVERT to a text type, which keeps the first characters: 30 if the type has no length."""
     type_ = node.this
-    if not type_.expressions or type_.this not in (*exp.DataType.TEXT_TYPES,):
+    if type_.this not in exp.DataType.TEXT_TYPES or type_.this == exp.DataType.Type.TEXT:
         return None
+    length = type_.expressions[0].name if type_.expressions else "30"
     whole = node.copy()
-    whole.this.set("expressions", [])
-    return call("LEFT", whole, exp.Literal.number(type_.expressions[0].name))
+    whole.set("this", exp.DataType.build("TEXT"))
+    return call("LEFT", whole, exp.Literal.number(length)) if length.isdigit() else whole
 
 
 def _element_position(node: Any, dialect: str) -> Any:
@@ -111,12 +112,12 @@ def _list_sort(node: Any, dialect: str) -> Any:
 
 
 def _compared_by_bytes(node: Any, dialect: str) -> Any:
-    """Returns the text of a COLLATE if the collation compares bytes."""
-    return exp.paren(node.this.copy()) if node.expression.name.upper() in _BYTEWISE else None
+    """Returns the text of a COLLATE if the collation compares bytes, or is that of the columns."""
+    return exp.paren(node.this.copy()) if _BYTEWISE.fullmatch(node.expression.name.upper()) else None
 
 
-_BYTEWISE = ("C", "POSIX", "UCS_BASIC", "BINARY")
-"""Collations of PostgreSQL and DuckDB in the order of bytes."""
+_BYTEWISE = re.compile(r"C|POSIX|UCS_BASIC|BINARY|DATABASE_DEFAULT|\w+_BIN2?")
+"""Collations in the order of bytes, and the one that columns have."""
 
 
 BUILDERS: dict[type, Callable[[Any, str], Any]] = {

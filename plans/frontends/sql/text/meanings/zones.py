@@ -160,8 +160,17 @@ def _reading(node: Any, dialect: str) -> Any:
     return exp.cast(now, _WALL.copy()) if node.this is None else _clock(now, node.this)
 
 
+def _made(node: Any, dialect: str) -> Any:
+    """Returns MAKE_TIMESTAMPTZ of PostgreSQL: the instant of a wall clock reading."""
+    if node.name.upper() != "MAKE_TIMESTAMPTZ" or len(node.expressions) not in (6, 7) or dialect not in _CLOCKS:
+        return None
+    wall, zone = call("MAKE_TIMESTAMP_NTZ", *node.expressions[:6]), node.expressions[6:]
+    return _clock(wall, zone[0]) if zone else exp.cast(wall, exp.DataType.Type.TIMESTAMPTZ)
+
+
 _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.AtTimeZone: _at_zone,
+    exp.Anonymous: _made,
     exp.FromTimeZone: _from_zone,
     exp.Date: _day,
     exp.Datetime: _wall,

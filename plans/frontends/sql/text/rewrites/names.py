@@ -1,4 +1,5 @@
-"""The names that PostgreSQL and its relatives give to columns without an alias: `count`, `max`, or `x` for `x::text`.
+"""The names that PostgreSQL and its relatives give to columns without an alias: `count`, `max`, or `x` for `x::text`;
+and the types that dialects give to columns of the result that are NULL.
 
 Part of `plans.frontends.sql`; nodes are sqlglot's.
 """
@@ -20,7 +21,12 @@ _CALL = re.compile(r"(\w+)\s*\(")
 
 def with_names(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement in which each column without an alias has the name that the dialect gives it. A column whose
-    name would occur twice keeps none."""
+    name would occur twice keeps none. `y = (SELECT ...)` of SQL Server names a subquery."""
+    for item in [one for select in nodes(tree, exp.Select) for one in select.expressions]:
+        if isinstance(item, exp.Subquery) and item.args.get("alias") is not None:
+            value = item.copy()
+            name = value.args["alias"].pop()
+            item.replace(placed(exp.Alias(this=value, alias=name), extent(item)))
     for select in nodes(tree, exp.Select) if dialect in POSTGRES else ():
         names = [item.alias or _name(item, text) for item in select.expressions]
         uses = Counter(names)
@@ -29,6 +35,24 @@ def with_names(tree: Any, dialect: str, text: str) -> Any:
                 made = exp.alias_(item.copy(), name, quoted=True)
                 placed(made, extent(item))
                 item.replace(made)
+    return tree
+
+
+_NULLS = {
+    **dict.fromkeys((*POSTGRES, "snowflake", "oracle"), "text"),
+    **dict.fromkeys(("duckdb", "tsql"), "int"),
+    "bigquery": "bigint",
+}
+"""The type of a column of the result that is NULL."""
+
+
+def with_nulls(tree: Any, dialect: str) -> Any:
+    """Returns a statement in which NULL as a column of the result has the type of the dialect. In a set operation,
+    other branches decide."""
+    for item in tree.expressions if isinstance(tree, exp.Select) and dialect in _NULLS else ():
+        value = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(value, exp.Null):
+            value.replace(placed(exp.cast(value.copy(), _NULLS[dialect]), extent(item)))
     return tree
 
 
