@@ -64,6 +64,14 @@ _SET_OPERATION = {"this", "expression", "distinct", "by_name", "with_", "with", 
 _SUBQUERY = {"pivots", "this", "alias", "joins", "with_", "with"}
 
 
+def _begin(clause: exp.Expression, other: int) -> int:
+    """Returns where a clause begins, or `other` if it was created. A part that was created has the place of what it
+    replaces, which may be around the clause."""
+    if "span" in clause.meta:
+        return int(clause.meta["span"][0])
+    return min((int(part.meta["start"]) for part in clause.walk() if "start" in part.meta), default=other)
+
+
 class Text:
     """The text of a query, and the errors about it."""
 
@@ -132,7 +140,7 @@ class Text:
         for name, words in _SEQUENCE.items():
             clause = node.args.get(name) or []
             for one in clause if isinstance(clause, list) else [clause]:
-                begin = (extent(one) or (latest, 0))[0]
+                begin = _begin(one, latest)
                 if name == "limit" and begin < first:
                     continue  # TOP, which precedes the SELECT list
                 if begin < latest:
