@@ -179,6 +179,8 @@ class Source:
             return changes_of_versions(self.given.versions, self.table, position, known)
         if self.given is not None and self.given.texts is not None:
             return self.given.texts.changes(position, known)
+        if self.given is not None and self.given.listed is not None:
+            return changes(self.given.listed, self.table, position, known, rows=self.given.rows)
         folder = self.given.folder if self.given is not None else None
         return changes(self.read, self.table, position, known, folder)
 

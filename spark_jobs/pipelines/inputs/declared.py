@@ -38,7 +38,7 @@ from spark_jobs.job.sinks import LOG
 from spark_jobs.log.compacted import files_after
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.inputs.sources import ParquetFolder, Versions, why
-from spark_jobs.pipelines.inputs.texts import columns_of, rows_of, stream_of
+from spark_jobs.pipelines.inputs.texts import columns_of, listed, rows_of, stream_of
 from spark_jobs.queries.catalyst import clone
 from spark_jobs.storage.address import in_a_line
 from spark_jobs.storage.local import LocalFolder
@@ -105,9 +105,10 @@ class DeclaredSource:
     """A source that a project declares: how its rows are read.
 
     ``versions``: its table, if the table keeps versions; ``folder``: its local folder of Parquet files; ``texts``: its
-    local folder of CSV or JSON files, whose rows ``read`` does not return; ``stream``: its streaming table. ``digest``:
-    of the text that names the source; None if no text does. ``text``: this text, if it may be shown. ``key``: a unique
-    key; () if none is known. ``static``: the source is read once, and again only by an explicit refresh.
+    local folder of CSV or JSON files, whose rows ``read`` does not return; ``stream``: its streaming table. ``listed``:
+    returns the files of which ``rows`` makes the rows, if workers read them. ``digest``: of the text that names the
+    source; None if no text does. ``text``: this text, if it may be shown. ``key``: a unique key; () if none is known.
+    ``static``: the source is read once, and again only by an explicit refresh.
     """
 
     read: Callable[[], DataFrame]
@@ -117,6 +118,8 @@ class DeclaredSource:
     folder: ParquetFolder | None = None
     texts: Folder | None = None
     stream: StreamingTable | None = None
+    listed: Callable[[], DataFrame] | None = None
+    rows: Callable[[DataFrame], DataFrame] | None = None
     key: tuple[str, ...] = ()
     static: bool = False
 
@@ -184,9 +187,12 @@ def declared_source(
         if is_plain(session, location):
             return DeclaredSource(_unread, digest=digest, text=table, texts=Folder(name, location, quarantine))
         files = FileReader(declared, kind, quarantine)
-        return DeclaredSource(
-            _with_source_errors(name, lambda: rows_of(session.spark, location, files)), digest=digest, text=table
-        )
+        found = _with_source_errors(name, lambda: listed(session.spark, location, files))
+
+        def rows_in(some: DataFrame) -> DataFrame:
+            return rows_of(some, location, files)
+
+        return DeclaredSource(lambda: rows_in(found()), digest=digest, text=table, listed=found, rows=rows_in)
     plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
     read = _with_source_errors(name, lambda: session.spark.read.format(kind).load(where))

@@ -106,33 +106,35 @@ def changes(
     position: Any,
     known: Callable[[], pa.Table],
     folder: ParquetFolder | None = None,
+    rows: Callable[[DataFrame], DataFrame] | None = None,
 ) -> Changed:
     """Returns the changes of a source since ``position``.
 
-    ``read`` returns its current rows; ``table``: its relation; ``known`` returns the rows that the state has, with
-    ``_weight``, and is called only if the whole table is compared. ``folder``: where its files are, if a project names
-    it; then Spark is used only if it is necessary. The position has exactly the files whose rows are returned, even if
+    ``read`` returns its current rows or, with ``rows``, the files of which ``rows`` makes these; ``table``: its
+    relation; ``known`` returns the rows that the state has, with ``_weight``, and is called only if the whole table is
+    compared. ``folder``: where its files are, if a project names it; then Spark is used only if it is necessary. The position has exactly the files whose rows are returned, even if
     files are added meanwhile.
     """
     frame = cache(read)  # Spark lists the files when it makes a frame
-    files, plain = None if folder is None else folder.files(), True
+    made = (lambda some: some) if rows is None else rows
+    files, plain = None if folder is None else folder.files(), rows is None
     if files is None:
         files = _files(frame())
-        plain = not any(PADDED in field.metadata for field in frame().schema.fields)
+        plain = plain and not any(PADDED in field.metadata for field in frame().schema.fields)
     before = files_at(position)
     if files is not None and position is not None and files == before:
         return Changed(with_weights(nothing(table), 1), at_files(files), "no new file")
     if files is not None and before and all(files.get(name) == stamp for name, stamp in before.items()):
         new = [name for name in files if name not in before]
-        rows = _plain(new, table) if plain else None
-        if rows is None:
-            rows = arrow_of(frame().where(F.col("_metadata.file_path").isin(new)), table)
-        return Changed(with_weights(rows, 1), at_files(files), f"{len(new)} new files")
+        added = _plain(new, table) if plain else None
+        if added is None:
+            added = arrow_of(made(frame().where(F.col("_metadata.file_path").isin(new))), table)
+        return Changed(with_weights(added, 1), at_files(files), f"{len(new)} new files")
     found = _plain(list(files), table) if files is not None and plain else None
     if found is None and folder is not None:
         files = _files(frame())
     at = None if files is None else at_files(files)
-    return compared(arrow_of(frame(), table) if found is None else found, table, at, known)
+    return compared(arrow_of(made(frame()), table) if found is None else found, table, at, known)
 
 
 def arrow_of(frame: DataFrame, table: Table) -> pa.Table:

@@ -31,21 +31,22 @@ def columns_of(table: Table) -> T.StructType:
     return T.StructType([T.StructField(column.name, spark_type(column.type)) for column in table.columns])
 
 
-def rows_of(spark: SparkSession, location: Location, files: FileReader) -> DataFrame:
-    """Returns the rows of all files. The values of partitions are further columns."""
-    listed = spark.read.format("binaryFile").load(location.where)
+def listed(spark: SparkSession, location: Location, files: FileReader) -> DataFrame:
+    """Returns the files, of which ``rows_of`` makes rows."""
+    found = spark.read.format("binaryFile").load(location.where)
     if files.quarantine is not None:
-        files.quarantine.keep([_name(row.path, location.where) for row in listed.select(_PATH).collect()])
-    return _read(listed, location, files)
+        files.quarantine.keep([_name(row.path, location.where) for row in found.select(_PATH).collect()])
+    return found
 
 
 def stream_of(spark: SparkSession, location: Location, files: FileReader) -> DataFrame:
     """Returns the stream of the rows of new files."""
     reader: DataStreamReader = spark.readStream.format("binaryFile").schema(BINARY)
-    return _read(reader.options(**AGELESS).load(location.where), location, files)
+    return rows_of(reader.options(**AGELESS).load(location.where), location, files)
 
 
-def _read(listed: DataFrame, location: Location, files: FileReader) -> DataFrame:
+def rows_of(listed: DataFrame, location: Location, files: FileReader) -> DataFrame:
+    """Returns the rows of files. The values of partitions are further columns."""
     partitions = listed.schema.fields[len(BINARY) :]
     here = "://" not in location.where
     wanted = [_PATH] if here else [_PATH, _CONTENT]

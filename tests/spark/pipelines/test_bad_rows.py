@@ -109,6 +109,14 @@ def test_files_that_spark_lists_are_read_alike(spark, tmp_path: Path) -> None:
     for _ in range(2):
         assert pipeline.run().quarantined == {"r": 12}
         assert table(tmp_path / "state" / "tables" / "v") == Counter([(1, 1), (1, 7), (2, 1), (2, 7)])
+    assert pipeline.run().read["r"] == (0, "no new file")
+    (tmp_path / "in" / "p=3").mkdir()
+    (tmp_path / "in" / "p=3" / "5.csv").write_text("n,d,said\n8,1,h\nx,1,i\n")
+    report = pipeline.run()
+    assert report.read["r"] == (1, "1 new files")
+    assert report.quarantined == {"r": 13}
+    assert table(tmp_path / "state" / "tables" / "v")[3, 8] == 1
+    (tmp_path / "in" / "p=3" / "5.csv").unlink()
     for name in ("1.csv", "2.csv", "3.csv"):
         (tmp_path / "in" / "p=1" / name).unlink()
     assert pipeline.run().quarantined == {"r": 6}
