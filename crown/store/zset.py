@@ -74,9 +74,14 @@ class Zset:
         return len(self.weights)
 
     def __getitem__(self, keep: slice | np.ndarray) -> Zset:
-        """Returns the tuples that ``keep`` (bool[n], or a slice) selects."""
-        payload = None if self.payload is None else self.payload[:, keep]
-        return Zset(self.rows[keep], self.weights[keep], payload, self.sign, self.nulls, self.own)
+        """Returns the tuples that ``keep`` (bool[n], int64 positions, or a slice) selects."""
+        if isinstance(keep, slice):
+            payload = None if self.payload is None else self.payload[:, keep]
+            return Zset(self.rows[keep], self.weights[keep], payload, self.sign, self.nulls, self.own)
+        at = np.flatnonzero(keep) if keep.dtype == bool else keep  # NumPy takes positions five times as fast as masks
+        rows = self.rows.take(at, axis=0) if self.rows.flags.c_contiguous else self.rows.T.take(at, axis=1).T
+        payload = None if self.payload is None else self.payload.take(at, axis=1)
+        return Zset(rows, self.weights.take(at), payload, self.sign, self.nulls, self.own)
 
     @property
     def width(self) -> int:

@@ -274,7 +274,7 @@ def _keys(part: Part) -> Store:
     def change(events: Zset) -> Zset:
         refused = keys.violations(events)
         bad = np.empty((0, 2), np.int64) if refused is None else refused[0]
-        fine = events[[not (bad == row[:2]).all(axis=1).any() for row in events.rows]]
+        fine = events[np.array([not (bad == row[:2]).all(axis=1).any() for row in events.rows], bool)]
         keys.apply(fine)
         return fine.net([0, 1])
 

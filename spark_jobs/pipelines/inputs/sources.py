@@ -112,8 +112,8 @@ def changes(
 
     ``read`` returns its current rows or, with ``rows``, the files of which ``rows`` makes these; ``table``: its
     relation; ``known`` returns the rows that the state has, with ``_weight``, and is called only if the whole table is
-    compared. ``folder``: where its files are, if a project names it; then Spark is used only if it is necessary. The position has exactly the files whose rows are returned, even if
-    files are added meanwhile.
+    compared. ``folder``: where its files are, if a project names it; then Spark is used only if it is necessary. The
+    position has exactly the files whose rows are returned, even if files are added meanwhile.
     """
     frame = cache(read)  # Spark lists the files when it makes a frame
     made = (lambda some: some) if rows is None else rows
