@@ -147,6 +147,8 @@ def kind(stage: Stage) -> str:
     if isinstance(stage, GroupStage) and any(call.share is not None for call in stage.aggregates):
         return f"{name} (percentile)"
     if isinstance(stage, FixpointStage):
+        if stage.best is not None:
+            return f"recursion ({'max' if stage.best.falling else 'min'})"
         return f"recursion ({'union' if stage.distinct else 'union all'})"
     return {"band": "band join", "top": "top-k"}.get(name, name)
 

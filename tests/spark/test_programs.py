@@ -56,6 +56,11 @@ QUERIES = {
         "SELECT k, COUNT(*) AS n FROM p GROUP BY k",
         (1, 2),
     ),
+    "recursion with min": (
+        "WITH RECURSIVE p (k, d) USING KEY (k, min(d)) AS (SELECT k, x FROM r UNION SELECT ABS(x) % 4, d + 1 FROM p "
+        "JOIN r ON p.k = r.k) SELECT k, d FROM p WHERE d > 0",
+        (1, 2),
+    ),
     "recursion with duplicates": (
         "WITH RECURSIVE p AS (SELECT k, x, 1 AS d FROM r UNION ALL SELECT p.k, s.y, p.d + 1 FROM p JOIN s ON p.x = s.k "
         "WHERE p.d < 3) SELECT k, x, d FROM p",
@@ -70,6 +75,7 @@ EVERY_RUN = [
     ("not exists by the least", 2),
     ("not exists", 1),
     ("recursion", 2),
+    ("recursion with min", 2),
 ]
 CASES = [
     pytest.param(name, cells, id=f"{name}-{cells}", marks=[] if (name, cells) in EVERY_RUN else [pytest.mark.slow])

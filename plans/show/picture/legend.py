@@ -25,6 +25,8 @@ _KINDS = {
     "top-k": "the first rows of each group in an order",
     "recursion (union)": "rows that are derived from the inputs and from each other, each once",
     "recursion (union all)": "rows that are derived from the inputs and from each other, as often as they are derived",
+    "recursion (min)": "rows that are derived from the inputs and from each other, of each group the least",
+    "recursion (max)": "rows that are derived from the inputs and from each other, of each group the greatest",
     "band join": "a join by a comparison: both sides are kept in the order of the compared values",
 }
 _OVER = "window functions: every row, with values computed from the rows around it in an order"
