@@ -108,8 +108,8 @@ def _starts(sources: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 
 def _moved(nodes: int, seed: int) -> tuple[Stream, int]:
-    """Returns a tree of folders. One after the other is moved, with all that is in it, to another folder at the depth
-    of its old one, so the tree stays as deep as it is. Each folder is moved once, on average.
+    """Returns a tree of folders. Each update moves a folder with its content to another folder. The new parent is as
+    deep as the old one, so the depth of the tree stays the same. Each folder is moved once, on average.
     """
     rng = np.random.default_rng(seed)
     parent = (rng.random(nodes) * np.arange(nodes)).astype(np.int64)  # any earlier node

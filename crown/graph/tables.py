@@ -15,11 +15,11 @@ from crown.ingest.tables.frames import is_frame, kept, schemas
 from crown.views import View, view
 from plans.expressions.sqltext import literal
 
+_ALL_ENDS = "(SELECT src AS id FROM edges UNION ALL SELECT dst FROM edges) AS ends"
 _DEGREES = {
     "in": "SELECT dst AS id, COUNT(*) AS inDegree FROM edges GROUP BY dst",
     "out": "SELECT src AS id, COUNT(*) AS outDegree FROM edges GROUP BY src",
-    "all": "SELECT id, COUNT(*) AS degree FROM "
-    "(SELECT src AS id FROM edges UNION ALL SELECT dst AS id FROM edges) AS ends GROUP BY id",
+    "all": f"SELECT id, COUNT(*) AS degree FROM {_ALL_ENDS} GROUP BY id",
 }
 _ENDS = "(SELECT src AS id FROM edges UNION SELECT dst AS id FROM edges)"
 _TABLE = """SELECT v.id, COALESCE(i.n, 0) AS inDegree, COALESCE(o.n, 0) AS outDegree,
@@ -53,7 +53,6 @@ _COMPONENTS = """WITH RECURSIVE labels (id, component) AS (
   ) AS derived GROUP BY id
 )
 """
-_ALL_ENDS = "(SELECT src AS id FROM edges UNION ALL SELECT dst FROM edges) AS ends"
 _PATHS = """WITH RECURSIVE paths (id, landmark, distance) AS (
   SELECT id, landmark, MIN(distance) FROM (
     SELECT id, id AS landmark, CAST(0 AS {type}) AS distance FROM {ends} WHERE id IN ({landmarks})

@@ -15,7 +15,6 @@ from sqlglot import exp
 
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.shape import unwrapped
-from plans.frontends.sql.text.nodes import nodes
 
 Extreme = tuple[int, str]
 """The position of a column, and `min` or `max`."""
@@ -33,11 +32,8 @@ def inside(select: exp.Expression) -> tuple[exp.Union, list[str], Extreme] | Non
     plain = isinstance(source, exp.Subquery) and not {name for name, value in source.args.items() if value} - _SOURCE
     if not plain or not isinstance(union, exp.Union):
         return None
-    branches = [part for part in nodes(union, exp.Select) if _is_branch(part, union)]
-    first = unwrapped(union.this)
-    while isinstance(first, exp.Union):
-        first = unwrapped(first.this)
-    given = source.alias_column_names or [item.alias_or_name for item in first.expressions]
+    branches = _branches(union)
+    given = source.alias_column_names or [item.alias_or_name for item in branches[0].expressions]
     known = [name.lower() for name in given]
     items = [item.unalias() for item in select.expressions]
     calls = [(i, item) for i, item in enumerate(items) if _is_extreme(item)]
@@ -51,7 +47,9 @@ def inside(select: exp.Expression) -> tuple[exp.Union, list[str], Extreme] | Non
         return None
     if names != known:
         order = [known.index(name) for name in names]
-        if any(len(part.expressions) != len(order) or part.is_star for part in branches):
+        if any(
+            not isinstance(part, exp.Select) or len(part.expressions) != len(order) or part.is_star for part in branches
+        ):
             return None
         for part in branches:
             part.set("expressions", [part.expressions[i] for i in order])
@@ -64,13 +62,12 @@ def _is_extreme(node: exp.Expression) -> bool:
     return isinstance(node, (exp.Min, exp.Max)) and not node.expressions
 
 
-def _is_branch(select: exp.Expression, union: exp.Union) -> bool:
-    """Returns whether a SELECT is a branch of a union, and not a subquery of one."""
-    while select is not union:
-        if not isinstance(select.parent, (exp.Union, exp.Subquery, exp.Paren)):
-            return False
-        select = select.parent
-    return True
+def _branches(query: exp.Expression) -> list[exp.Expression]:
+    """Returns the branches of a nest of unions, from left to right."""
+    query = unwrapped(query)
+    if not isinstance(query, exp.Union):
+        return [query]
+    return [*_branches(query.this), *_branches(query.expression)]
 
 
 def _groups(select: exp.Select, names: Sequence[str], keys: Sequence[str]) -> set[str]:
