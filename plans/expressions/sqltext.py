@@ -110,7 +110,27 @@ def _spark_sql(expr: Expr, texts: list[str]) -> str:
         return f"CAST({_sql_of(expr, texts)} AS {type_name(expr.type)})"
     if expr.op == "size":  # of NULL it is -1 without ANSI mode
         return f"NULLIF({_sql_of(expr, texts)}, -1)"
+    if expr.op == "like_of":
+        return _spark_like(expr, *(f"({part})" for part in texts[:2]))
     return _sql_of(expr, texts)
+
+
+def _like(expr: Expr, value: str, pattern: str) -> str:
+    """Returns LIKE. A backslash is Spark's escape character where none is named, and the only one that cannot be
+    written as a single literal."""
+    escape = expr.value if expr.op == "like" else expr.args[2].value
+    return f"{value} LIKE {pattern}" + (f" ESCAPE {text(escape)}" if escape and escape != "\\" else "")
+
+
+def _spark_like(expr: Expr, value: str, pattern: str) -> str:
+    """Returns LIKE with a pattern that is not constant. Spark has no LIKE without an escape character."""
+    escape = expr.args[2].value
+    if not escape:
+        one, two = text("\\"), text("\\\\")
+        return _like(expr, value, f"REPLACE({pattern}, {one}, {two})")
+    pairs = text(f"\\Q{escape}\\E([%_]|\\Q{escape}\\E)")
+    fits = f"INSTR(REGEXP_REPLACE({pattern}, {pairs}, ''), {text(escape)}) = 0"
+    return f"CASE WHEN {fits} THEN {_like(expr, value, pattern)} END"
 
 
 def _sql_of(expr: Expr, texts: list[str]) -> str:
@@ -144,9 +164,8 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
         return f"{operand(0)} IS NULL"
     if op == "in":
         return f"{operand(0)} IN ({', '.join(texts[1:])})"
-    if op == "like":
-        escape = f" ESCAPE {text(expr.value)}" if expr.value else ""
-        return f"{operand(0)} LIKE {texts[1]}{escape}"
+    if op in ("like", "like_of"):
+        return _like(expr, operand(0), operand(1))
     if op == "cast":
         wall = expr.type == "timestamp_ntz" and args[0].type == "string"  # only this form ignores a zone in the text
         return f"CAST({texts[0]} AS {'TIMESTAMP_NTZ' if wall else type_name(expr.type)})"

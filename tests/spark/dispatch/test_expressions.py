@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from plans.expressions.build import call, col, lit
 from plans.expressions.sqltext import spark_sql
 from spark_jobs.dispatch.placed import _same_in_spark
 from spark_jobs.dispatch.shuffle import _translated
@@ -127,6 +128,27 @@ def test_days_and_times_of_instants_are_those_of_spark_in_utc(spark, frame) -> N
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     answers = _answers(spark, frame, [theirs for _, theirs in UTC])
     assert not (wrong := _compared(answers, UTC)), "\n".join(wrong)
+
+
+def test_spark_reads_every_text_that_is_written_for_it(spark) -> None:
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    for ours, _, _ in CASES:
+        parser.parseExpression(spark_sql(expression(ours)))
+
+
+def test_a_pattern_of_like_means_the_same_with_any_escape_and_stops_nothing(spark) -> None:
+    """Here a pattern that ends with its escape character, or has it before another one, is NULL; in Spark, an error."""
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    patterns: list[str | None] = [None, "", "a", "_", "%", "a%"]
+    for e in "\\!'^":
+        patterns += [f"a{e}{after}" for after in ("", e, "%", "_", "b", f"{e}%", f"%{e}", f"{e}{e}b")]
+    rows = [(text, pattern) for text in (*patterns, "ab", "ba") for pattern in patterns]
+    given = {name: pa.array(values) for name, values in zip("vp", zip(*rows, strict=True), strict=True)}
+    value, pattern = col("v", "string"), col("p", "string")
+    likes = [call("like_of", value, pattern, lit(escape)) for escape in ("\\", "!", "'", "^", "")]
+    table = spark.createDataFrame(rows, "v string, p string").selectExpr(*map(spark_sql, likes)).toArrow()
+    for like, theirs in zip(likes, table.columns, strict=True):
+        assert like.evaluate(given, len(rows)).to_pylist() == theirs.to_pylist(), str(like)
 
 
 @pytest.mark.slow

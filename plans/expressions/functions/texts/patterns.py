@@ -202,11 +202,6 @@ def _of_like(pattern: str, escape: str | None) -> re.Pattern[str] | None:
         return None
 
 
-def _shown_like(args: Sequence[str]) -> str:
-    escape = "" if args[2] in ("''", "'\\\\'") else f" ESCAPE {args[2]}"
-    return f"{args[0]} LIKE {args[1]}{escape}"
-
-
 def _split_type(types: Sequence[str], values: Sequence[Any]) -> str:
     if values[1] is not None:
         _matching("SPLIT", values[1])
@@ -237,7 +232,7 @@ TABLE = (
     function("split", "string =string [=int32]", _split_type, _split,
              note="The pattern is that of REGEXP_LIKE and must not match the empty text. The third argument limits the "
                   "number of parts."),
-    function("like_of", "string string =string", "bool", each(_like), hidden=True, sql=_shown_like),
+    function("like_of", "string string =string", "bool", each(_like), hidden=True),
     function("regexp_like", "string =string", _pattern_type("bool"), _matches, also=("rlike", "regexp"), note=_JAVA),
     function("regexp_extract", "string =string [=int32]", _extract_type, _extracted),
     function("regexp_extract_all", "string =string [=int32]", _all_type, _all_extracted,
