@@ -52,7 +52,7 @@ with open(f"{folder}/r/2.json", "w") as file:
 try:
     result(stream().foreachBatch(lambda frame, number: frame.write.mode("append").parquet(f"{folder}/out")))
 except Exception as error:
-    said.append("Through Spark Connect no thread of foreachBatch knows it" in str(error))
+    said.append("With Spark Connect, no thread of foreachBatch knows it" in str(error))
 result(stream().format("parquet").option("path", f"{folder}/out"))
 said.append(written())
 print("said", json.dumps(said))
