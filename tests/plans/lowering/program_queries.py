@@ -86,6 +86,7 @@ SELECT MIN(c) AS lo, MAX(c) AS hi FROM s
 SELECT c, COUNT(*) AS n FROM r JOIN s ON r.b = s.b GROUP BY c
 SELECT c, SUM(a) AS x, COUNT(*) AS n FROM r JOIN s ON r.b = s.b WHERE r.a > 0 GROUP BY c
 SELECT SUM(r.a * s.b) AS x FROM r JOIN s ON r.b = s.b
+SELECT COUNT(*) FILTER (WHERE x.a + y.b IS NULL) AS n, COUNT(x.a + y.b) AS m FROM r x, r y WHERE x.b = y.a
 SELECT x.a, SUM(y.b) AS s FROM r x JOIN r y ON x.b = y.a GROUP BY x.a
 SELECT x.a, MAX(y.b) AS s FROM r x JOIN r y ON x.b = y.a GROUP BY x.a
 SELECT COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a
@@ -164,6 +165,7 @@ SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND r.a > 1 AND s.c = 'p' AND r.
 SELECT x.a, s.c FROM r x JOIN r y ON x.b = y.a LEFT JOIN s ON y.b = s.b AND x.a > 1
 SELECT r.a FROM r ANTI JOIN s ON r.b = s.b AND r.a > 1
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND r.a = s.b AND r.a IS NOT NULL
+SELECT r.a, s.c FROM r LEFT JOIN s ON r.b IS NOT DISTINCT FROM s.b AND r.a > 1
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b < s.b
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND r.a <> s.b
 SELECT r.a, s.c FROM r LEFT JOIN s ON TRUE

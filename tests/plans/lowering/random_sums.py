@@ -72,6 +72,8 @@ class Writer:
     def condition(self) -> str:
         table, alias = self.rng.choice(self.sources)
         found = self.rng.choice(CONDITIONS[table]).format(alias)
+        if self.rng.random() < 0.1:
+            found = f"({self.number()} + {self.number()}) IS NULL"
         if self.rng.random() < 0.3:
             found = f"({found} {self.rng.choice(('AND', 'OR'))} {self.condition()})"
         return f"NOT {found}" if self.rng.random() < 0.15 else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from plans import Plan, plan
 from plans.commands.declare import query_text
 from plans.errors import PlanError
 from plans.programs.reads import occurrences
-from plans.search.cells.shares import hashable, load, solve
+from plans.search.cells.shares import Grid, hashable, load, solve
 from plans.search.planning import MAX_CHILDREN
 from plans.theory.hypergraph import bits
 from tests.oracles import duck
@@ -153,6 +154,13 @@ def test_shares_hash_only_outputs_and_are_the_best(query: Query, cells: int) -> 
     for name in hashable(made):
         assert load(made, grid) <= load(made, type(grid)((name,), (cells,))) + 1e-9
     assert all(1 <= grid.copies(atom.attributes) <= cells for atom in occurrences(made))
+
+
+def test_every_point_of_a_grid_has_a_cell_of_its_own() -> None:
+    grid = Grid(("a", "b", "c"), (2, 3, 4))
+    points = product(*map(range, grid.shares))
+    cells = [sum(at * grid.stride(axis) for axis, at in enumerate(point)) for point in points]
+    assert cells == list(range(grid.cells))
 
 
 def test_the_three_hop_grid_is_the_published_one() -> None:

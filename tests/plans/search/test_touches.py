@@ -30,6 +30,7 @@ SNOW: dict[str, Any] = {
 QUERIES = {
     "star": "SELECT R.a FROM R, S, T WHERE R.a = S.a AND R.a = T.a",
     "pair": "SELECT R.a FROM R, S WHERE R.b = S.a",
+    "conditions": "SELECT R.a FROM R, S WHERE R.b = S.a AND R.a < 3 AND S.a > 1",
     "three hops": "SELECT 1 AS one FROM R, S, T WHERE R.b = S.a AND S.b = T.a",
     "three hops by the end": "SELECT R.a FROM R, S, T WHERE R.b = S.a AND S.b = T.a",
     "self-joins": "SELECT 1 AS one FROM R x, R y, R z WHERE x.b = y.a AND y.b = z.a",
