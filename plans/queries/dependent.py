@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from plans.errors import PlanError
-from plans.expressions.build import NULL, Expr, call, cast, col
+from plans.expressions.build import NULL, Expr, call, cast, col, lit
 from plans.queries.algebra import (
     Group,
     Over,
@@ -70,9 +71,40 @@ def dependent(relation: Relation, rows: Rows) -> Dependent:
     for one in parameters:
         names.append(unused(split(one.value)[1] if one.op == "col" else "tie", [*taken, *names]))
     ties = tuple(zip(parameters, names, strict=True))
-    whole = isinstance(relation, Group) and relation.whole
+    whole = isinstance(relation, Group) and relation.whole and _kept_when_empty(relation)
     single = at_most_one(rebuilt(relation, _of_one_combination))
     return Dependent(_with_parameters(relation, ties, rows, len(relation.columns)), ties, whole, single)
+
+
+def values_of_nothing(group: Group) -> dict[str, Expr]:
+    """Returns the values of the aggregates of a group without rows."""
+    return {a.name: lit(0, a.type) if a.function in _COUNTS else cast(NULL, a.type) for a in group.aggregates}
+
+
+_COUNTS = ("count", "regr_count")
+
+
+def _kept_when_empty(group: Group) -> bool:
+    """Returns whether HAVING may be TRUE without rows. True may also mean that this is unknown."""
+    if group.having is None:
+        return True
+    values = values_of_nothing(group)
+    empty = {col(a.name, a.type): values[a.name] for a in group.aggregates}
+    return not any(_never_true(replaced(one, empty)) for one in group.having.conjuncts())
+
+
+def _never_true(condition: Expr) -> bool:
+    """Returns whether a condition certainly is not TRUE: it is a constant, or compares a value with NULL."""
+    if condition.op in _COMPARISONS and any(not one.columns and _constant(one) is None for one in condition.args):
+        return True
+    return not condition.columns and _constant(condition) is not True
+
+
+def _constant(expr: Expr) -> Any:
+    return expr.evaluate({}, 1)[0].as_py()
+
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def _of_one_combination(part: Relation) -> Relation:

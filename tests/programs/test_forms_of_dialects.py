@@ -74,6 +74,8 @@ DUCKDB = (
     "= w.k) SELECT k FROM w) AS q ON r.a = q.k",
     "SELECT DISTINCT q.b, y.v FROM r, u AS x, (SELECT DISTINCT a + 1 AS c, b FROM r) AS q, u AS y WHERE r.a * 2 = x.v "
     "AND x.a + 1 = q.c AND COALESCE(q.b, 0) = y.v",
+    "SELECT n, m FROM (SELECT a, a FROM r UNION ALL SELECT v, 1 FROM u EXCEPT SELECT 0, 0 FROM u) AS q(n, m)",
+    "WITH q(n, m) AS (SELECT a, a FROM r UNION SELECT v, 1 FROM u) SELECT n, COUNT(*) AS c FROM q GROUP BY n",
     "SELECT id FROM r WHERE EXISTS (SELECT * FROM u WHERE LENGTH(r.s) = u.v + 1)",
     "SELECT id, q.t, q.n FROM r, LATERAL (SELECT upper(UNNEST(r.tags)) AS t, r.a + 1 AS n) AS q",
     "SELECT id, q.t FROM r LEFT JOIN LATERAL (SELECT UNNEST(tags) AS t) AS q ON TRUE",
@@ -292,6 +294,22 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
     ("postgres", "SELECT id, r.at - '1 day 01:30:00'::interval AS x, r.at + INTERVAL '-00:00:01.5' AS y, d + "
      "'10:00'::interval AS z FROM r",
      "SELECT id, r.at - INTERVAL 1530 MINUTE, r.at - INTERVAL 1500 MILLISECOND, d + INTERVAL 10 HOUR FROM r"),
+    ("postgres", "SELECT a, b AS z, GROUPING(r.a) AS x, GROUPING(z, A) AS y, COUNT(*) AS n FROM r GROUP BY ROLLUP (a, "
+     "2)", "SELECT a, b, GROUPING(a), GROUPING(b, a), COUNT(*) FROM r GROUP BY ROLLUP (a, b)"),
+    ("postgres", "SELECT a, b, GROUPING(a) AS x, GROUPING((b + 1)) AS y FROM r GROUP BY GROUPING SETS ((a), (r.a, b), "
+     "(b, (b + 1)), ())",
+     "SELECT a, b, GROUPING(a), GROUPING(b + 1) FROM r GROUP BY GROUPING SETS ((a), (a, b), (b, b + 1), ())"),
+    ("postgres", "SELECT id FROM r WHERE (a, b) = (SELECT MAX(u.a), MIN(v) FROM u WHERE u.a >= r.a) OR (a, 1) <> "
+     "(SELECT MIN(v), COUNT(*) FROM u)",
+     "SELECT id FROM r WHERE (a = (SELECT MAX(u.a) FROM u WHERE u.a >= r.a) AND b = (SELECT MIN(v) FROM u WHERE u.a >= "
+     "r.a)) OR a <> (SELECT MIN(v) FROM u) OR 1 <> (SELECT COUNT(*) FROM u)"),
+    ("flink", "SELECT s, LISTAGG(s) AS l, AVG(a) AS m, AVG(DISTINCT b) AS d, SUM(b) / COUNT(*) AS q FROM r GROUP BY s",
+     "SELECT s, string_agg(s, ',' ORDER BY s), trunc(avg(a))::BIGINT, trunc(avg(DISTINCT b))::BIGINT, SUM(b)::BIGINT "
+     "// COUNT(*) FROM r GROUP BY s"),
+    ("tsql", "SELECT s, [0] AS x, [2] AS y FROM (SELECT s, a, b FROM r) AS q PIVOT (SUM(b) FOR a IN ([0], [2])) AS p",
+     "SELECT s, SUM(b) FILTER (a = 0), SUM(b) FILTER (a = 2) FROM r GROUP BY s"),
+    ("tsql", "SELECT a, [b] AS x, y FROM (SELECT s, a, id FROM r) AS q PIVOT (COUNT(id) FOR s IN ([b], y)) AS p",
+     "SELECT a, COUNT(id) FILTER (s = 'b'), COUNT(id) FILTER (s = 'y') FROM r GROUP BY a"),
     ("tsql", "SELECT r.id, u.v FROM r WITH (NOLOCK) LEFT JOIN u WITH (NOLOCK, INDEX(i)) ON r.a = u.a",
      "SELECT r.id, u.v FROM r LEFT JOIN u ON r.a = u.a"),
     ("snowflake", "SELECT id, TIME_SLICE(r.at, 15, 'MINUTE', 'END') AS t FROM r",

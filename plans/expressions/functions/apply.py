@@ -86,7 +86,8 @@ def fitted(name: str, arg: Expr, kind: str) -> Expr:
     """Returns an argument in the form that a function takes; see `Function.takes`."""
     wanted = "string" if kind == "unit" else kind.removeprefix("=")
     if constant(kind) and arg.op != "literal":
-        raise PlanError(f"{_title(name)} needs a constant instead of {arg}", hint="write the value itself")
+        hint = _OF_COLUMNS.get(name, "write the value itself")
+        raise PlanError(f"{_title(name)} needs a constant instead of {arg}", hint=hint)
     if (
         wanted in _ANY
         or arg.type in _LEFT_ALONE.get(wanted, ())
@@ -101,13 +102,16 @@ def fitted(name: str, arg: Expr, kind: str) -> Expr:
         fits = arg.type in _IMPLICIT[target] or (decimal and target in ("float64", "string"))
     if arg.type != "null" and not fits:
         needed = _NEEDED.get(wanted, wanted)
-        raise PlanError(f"{_title(name)} needs a {needed}, not {arg.type}", hint="use CAST")
+        hint = f"read one of its fields: {arg}.name" if arg.type.startswith("struct<") else "use CAST"
+        raise PlanError(f"{_title(name)} needs a {needed}, not {arg.type}", hint=hint)
     made = cast(arg, target)
     if constant(kind) and made.op == "cast":  # a number in place of text
         return lit(made.evaluate({}, 1)[0].as_py(), target)
     return made
 
 
+_OF_COLUMNS = dict.fromkeys(("get_json_object", "json_query"), "write FROM_JSON(js, 'MAP<STRING, STRING>')[key]")
+"""What to write instead of a function whose argument would be a column."""
 _ANY = ("any", "element", "key")
 
 

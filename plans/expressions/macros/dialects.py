@@ -12,6 +12,7 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS, MAX_DIGITS, as_decimal, named
 from plans.expressions.functions.function import meaning
+from plans.expressions.functions.numbers.numbers import SIGNED_DIGITS
 from plans.expressions.leaf import folded
 from plans.expressions.macros.meanings import of_doubles
 from plans.types import MOMENTS, decimal_parts
@@ -72,10 +73,15 @@ def _standard(text: Expr, start: Expr, length: Expr | None = None) -> Expr:
 
 def _from_the_end(text: Expr, start: Expr, length: Expr | None = None) -> Expr:
     """Returns SUBSTRING of DuckDB: negative positions count from the end, and position 0 is before the first
-    character."""
+    character. A negative length counts the characters before the position."""
     given = [text, start, *([] if length is None else [length])]
     below = call("lt", start, lit(0))
-    return call("case", below, call("substring", *given), _standard(*given))
+    found = call("case", below, call("substring", *given), _standard(*given))
+    if length is None or (length.op == "literal" and (length.value is None or length.value >= 0)):
+        return found
+    first = call("case", below, call("add", call("add", call("length", text), start), lit(1)), start)
+    before = _standard(text, call("add", first, cast(length, "int64")), call("neg", cast(length, "int64")))
+    return call("case", call("lt", length, lit(0)), before, found)
 
 
 def _day(word: Expr) -> int:
@@ -120,7 +126,24 @@ def _of_any(number: Expr) -> Expr:
     return cast(number, "date") if number.type in MOMENTS else of_doubles("trunc", number)
 
 
+def negative(value: Expr) -> Expr:
+    """Returns - of a value of another system than Spark, which rounds a DECIMAL of more than 34 digits."""
+    return call("long_neg" if (decimal_parts(value.type) or (0, 0))[0] > SIGNED_DIGITS else "neg", value)
+
+
+def _absolute(number: Expr) -> Expr:
+    minus = negative(number)
+    return call("abs", number) if minus.op == "neg" else call("case", call("lt", number, lit(0)), minus, number)
+
+
+def _moment_of(value: Expr) -> Expr:
+    """Returns a value as a moment; a number has the seconds since 1970."""
+    return cast(call("timestamp_seconds", value) if value.type in INTEGERS else value, "timestamp_ntz")
+
+
 TABLE = (
+    meaning("moment_of", "any", _moment_of, "toDateTime of ClickHouse: a number has seconds since 1970."),
+    meaning("exact_abs", "number", _absolute, "ABS of other systems than Spark: also of a DECIMAL of 38 digits."),
     meaning("nearest", "any", partial(_nearest, "round"),
             "The nearest whole number, ties away from zero: what Snowflake, BigQuery, Trino and MySQL cast to INT."),
     meaning("nearest_even", "any", partial(_nearest, "rint"),

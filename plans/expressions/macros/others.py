@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from plans.errors import PlanError
-from plans.expressions.build import FALSE, NULL, Expr, call, cast, lit
+from plans.expressions.build import FALSE, NULL, TRUE, Expr, call, cast, col, lit, typed
 from plans.expressions.coercion import INTEGERS
 from plans.expressions.functions.clock.spans import MICROS
-from plans.expressions.functions.function import Macro, macro
+from plans.expressions.functions.function import Macro, macro, place
 from plans.expressions.macros.lists import sliced
 from plans.expressions.macros.times import decade, of_year, part_of
+from plans.nested import array_of, element_of
 
 
 def _extracted(value: Expr, key: Expr) -> Expr:
@@ -43,6 +44,9 @@ def _contains(array: Expr, element: Expr) -> Expr:
 
 def _position(array: Expr, element: Expr) -> Expr:
     found = call("array_position", array, element)
+    inner = element_of(array.type) or "null"
+    missing = typed(Expr("transform", array_of("bool"), (array,), call("isnull", col(place(0), inner))))
+    found = call("case", call("isnull", element), call("array_position", missing, TRUE), found)
     return call("case", call("gt", found, lit(0)), found, NULL)
 
 
@@ -62,7 +66,9 @@ def _year_week(value: Expr) -> Expr:
 def _millis(value: Expr) -> Expr:
     if value.type in INTEGERS:
         return cast(call("timestamp_millis", value), "timestamp_ntz")
-    return part_of("epoch_milliseconds", value)
+    micros = call("unix_micros", cast(value, "timestamp"))
+    half = call("case", call("lt", micros, lit(0)), lit(-500), lit(500))
+    return call("intdiv", call("add", micros, half), lit(1_000))
 
 
 def _infinite(value: Expr) -> Expr:
@@ -115,7 +121,7 @@ TABLE = (
     macro("map_extract", "any key", _entries_at, note="DuckDB's ELEMENT_AT of a map: an array of the value."),
     macro("map_extract_value", "any key", partial(call, "element_at")),
     macro("list_position", "any element", _position, also=("list_indexof", "array_indexof"),
-          note="NULL if the element is not found, or is NULL."),
+          note="NULL if the element is not found. NULL finds the first NULL."),
     macro("list_contains", "any element", _contains, note="NULL elements are ignored."),
     macro("list_has_any", "any any", _has_any, also=("array_has_any",), note="NULL elements are ignored."),
     macro("list_has_all", "any any", _has_all, also=("array_has_all",),
@@ -136,7 +142,7 @@ TABLE = (
     macro("epoch", "any", lambda value: part_of("epoch", value),
           note="Seconds since 1970, or the seconds of an INTERVAL, as a DOUBLE."),
     macro("epoch_ms", "any", _millis,
-          note="Milliseconds since 1970; for a whole number of milliseconds, the timestamp."),
+          note="Milliseconds since 1970, rounded; for a whole number of milliseconds, the timestamp."),
     macro("epoch_ns", "timestamp", lambda value: call("mul", call("unix_micros", value), lit(1_000)), null=_FAR),
     macro("epoch_us", "timestamp", partial(call, "unix_micros")),
     macro("make_timestamp_ms", "int64", partial(call, "timestamp_millis")),

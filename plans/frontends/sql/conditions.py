@@ -61,7 +61,8 @@ def _not_in(node: exp.In, left: list[Expr], scope: Scope, not_node: exp.Expressi
     certain = [subqueries.never_null(sub, one, i, scope) for i, one in enumerate(left)]
     if sub.correlated or (len(left) > 1 and not all(certain)):  # no row may be equal or unknown
         if sub.frame is None:
-            message, hint = "NOT IN with several columns of this subquery is not supported", "write NOT EXISTS"
+            what = "grouped subquery that reads the outer query" if sub.correlated else "subquery with several columns"
+            message, hint = f"NOT IN over a {what} is not supported", "write NOT EXISTS"
             raise scope.text.error(message, node, hint, _not_at(not_node, scope))
         equal = subqueries.equalities(left, sub.outputs, node, scope)
         either = tuple(

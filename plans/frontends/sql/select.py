@@ -47,7 +47,7 @@ def read(
     """
     node, inner = unwrapped(node), _inner_scope(scope, correlated)
     if isinstance(node, exp.SetOperation):
-        return _set_operation(node, inner)
+        return _set_operation(node, inner, unique)
     if not isinstance(node, exp.Select):
         raise scope.text.refuse_statement(node)
     if flat(node):
@@ -383,9 +383,9 @@ def _over(parts: list[_Part], frame: Frame, preferred: str) -> Frame:
     return frame
 
 
-def _set_operation(node: exp.SetOperation, scope: Scope) -> Relation:
+def _set_operation(node: exp.SetOperation, scope: Scope, unique: bool) -> Relation:
     """Returns the relation of a nest of set operations, with the rows that ORDER BY and LIMIT keep."""
-    relation = with_room(nest, node, scope)
+    relation = with_room(nest, node, scope, unique)
     order = node.args.get("order")
     by = () if order is None else order_by_name(order, [column.name for column in relation.columns], scope.text)
     return _noted(top(relation, node, by, 0, scope), scope)

@@ -22,10 +22,11 @@ _DEEPEST = 100
 _Branches = list[tuple[Query | Group, exp.Expression]]
 
 
-def nest(node: exp.SetOperation, scope: Scope) -> Relation:
-    """Returns the relation of a nest of set operations, without ORDER BY and LIMIT of the outermost one."""
+def nest(node: exp.SetOperation, scope: Scope, unique: bool) -> Relation:
+    """Returns the relation of a nest of set operations, without ORDER BY and LIMIT of the outermost one. `unique`: the
+    columns of its first branch must have different names."""
     branches: _Branches = []
-    function = _operation(node, scope, branches)
+    function = _operation(node, scope, branches, unique)
     if node.args.get("by_name"):
         branches = _by_name(branches, scope)
     first = branches[0][0].outputs
@@ -68,18 +69,17 @@ def _by_name(branches: _Branches, scope: Scope) -> _Branches:
     return found
 
 
-def _branch(node: exp.Expression, scope: Scope, branches: _Branches, by_name: bool) -> Function:
+def _branch(node: exp.Expression, scope: Scope, branches: _Branches, by_name: bool, unique: bool) -> Function:
     """Adds the branches of a branch, which stays one if columns are matched by name, and returns their function of
     multiplicities."""
     while isinstance(node, (exp.Subquery, exp.Paren)) and not isinstance(node.this, exp.Table):
         scope = replace(scope, ctes=with_clause(node, scope))
         node = node.this
     if isinstance(node, exp.SetOperation) and not (limited(node) or by_name or node.args.get("by_name")):
-        return _operation(node, scope, branches)
+        return _operation(node, scope, branches, unique)
     outer_scope = replace(scope.outer or scope, ctes=scope.ctes, depth=scope.depth - 1)
-    made = scope.reading.read(
-        node, outer_scope, correlated=scope.outer is not None, unique=by_name or not branches, typed=False
-    )
+    unique = by_name or (unique and not branches)
+    made = scope.reading.read(node, outer_scope, correlated=scope.outer is not None, unique=unique, typed=False)
     if isinstance(made, SetOperation) and _is_union(made.function):  # the groupings of a SELECT
         first = len(branches)
         branches += [(part if isinstance(part, (Query, Group)) else _over(part, scope), node) for part in made.inputs]
@@ -88,7 +88,7 @@ def _branch(node: exp.Expression, scope: Scope, branches: _Branches, by_name: bo
     return len(branches) - 1
 
 
-def _operation(node: exp.SetOperation, scope: Scope, branches: _Branches) -> Function:
+def _operation(node: exp.SetOperation, scope: Scope, branches: _Branches, unique: bool) -> Function:
     """Adds the branches of a nest, and returns their function of multiplicities."""
     chain: list[tuple[exp.SetOperation, Scope]] = []
     outermost, inner, by_name = node, scope, bool(node.args.get("by_name"))
@@ -100,11 +100,11 @@ def _operation(node: exp.SetOperation, scope: Scope, branches: _Branches) -> Fun
         scope.text.check_set_operation(left)
         chain.append((left, inner))
         left = left.this
-    found = with_room(_branch, left, inner, branches, by_name)
+    found = with_room(_branch, left, inner, branches, by_name, unique)
     runs: list[tuple[str, list[Function]]] = []
     for operation, visible in reversed(chain):
         operator = _OPERATORS[type(operation)] + ("" if operation.args.get("distinct") else "_all")
-        right = with_room(_branch, operation.expression, visible, branches, by_name)
+        right = with_room(_branch, operation.expression, visible, branches, by_name, unique)
         if not runs or runs[-1][0] != operator:
             runs.append((operator, []))
         runs[-1][1].append(right)

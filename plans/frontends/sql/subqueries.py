@@ -13,13 +13,13 @@ from functools import partial
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit, substitute
+from plans.expressions.build import NULL, TRUE, Expr, call, col, lit, substitute
 from plans.frontends.sql.scope import Frame, Names, Scope
 from plans.frontends.sql.shape import flat, unwrapped
 from plans.lowering.joins.matches import outer_rows
 from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Relation, Source, replaced, split, unused
-from plans.queries.dependent import Dependent, dependent
+from plans.queries.dependent import Dependent, dependent, values_of_nothing
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,15 @@ def decorrelated(relation: Relation, node: exp.Expression, scope: Scope) -> Depe
 
 def scalar_aggregates(aggregates: Dependent, frame: Frame) -> tuple[Source, tuple[Expr, ...]]:
     """Returns correlated aggregates without GROUP BY: a source, and their values, which exist even if the source has no
-    row."""
+    row. They are NULL if HAVING is not TRUE."""
     group = aggregates.relation
     assert isinstance(group, Group), "aggregates are a group"
     if group.having is not None:
-        raise PlanError("HAVING without GROUP BY in a subquery that reads the outer query is not supported")
+        kept = tuple((name, call("case", group.having, value, NULL)) for name, value in group.outputs)
+        last = len(kept) - len(aggregates.ties)
+        group = replace(group, outputs=(*kept[:last], *group.outputs[last:]), having=None)
     shown = group.outputs[: len(group.outputs) - len(aggregates.ties)]
-    empty = {a.name: lit(0) if a.function in _COUNTS else cast(NULL, a.type) for a in group.aggregates}
-    empty |= {name: one for one, name in aggregates.ties}
+    empty = values_of_nothing(group) | {name: one for one, name in aggregates.ties}
     exists = unused("there", [name for name, _ in group.outputs])
     source = frame.derived(replace(group, outputs=(*group.outputs, (exists, TRUE))), "value")
     missing = call("isnull", source.qualified(exists))
@@ -106,9 +107,6 @@ def scalar_aggregates(aggregates: Dependent, frame: Frame) -> tuple[Source, tupl
     pairs = zip(nothing, shown, strict=True)
     values = tuple(call("case", missing, none, source.qualified(name)) for none, (name, _) in pairs)
     return replace(source, join="left", on=aggregates.on(source)), values
-
-
-_COUNTS = ("count", "regr_count")
 
 
 def split_conditions(
@@ -138,7 +136,11 @@ def _derived(sub: Subquery, found: Dependent, scope: Scope) -> tuple[Source, tup
     """Returns the source of a relation, its columns, and the conditions that connect it with the outer query."""
     if found.ties and found.whole:
         message = "EXISTS of aggregates without GROUP BY is always true, because they always return a row"
-        raise scope.text.error(message, sub.node, "compare with the subquery as a value")
+        hint = "compare with the subquery as a value"
+        if isinstance(found.relation, Group) and found.relation.having is not None:
+            message = "HAVING without GROUP BY that can be true without rows is not supported in this subquery"
+            hint += ": (SELECT COUNT(*) ...) < 2"
+        raise scope.text.error(message, sub.node, hint)
     source = scope.frame.derived(found.relation, "subquery")
     columns = columns_of(source)
     return source, columns[: len(columns) - len(found.ties)], found.on(source)

@@ -180,7 +180,7 @@ GATHERED_GROUPS = (
             ("TIMEZONE('Europe/Berlin', inst)", "CAST(FROM_UTC_TIMESTAMP(inst, 'Europe/Berlin') AS TIMESTAMP_NTZ)"),
             ("TIMEZONE('America/New_York', TIMESTAMP_NTZ '2024-07-01 12:00:00')", "TIMESTAMP '2024-07-01 16:00:00Z'"),
             ("EPOCH(inst)", "CAST(UNIX_MICROS(inst) AS DOUBLE) / 1000000"),
-            ("EPOCH_MS(inst)", "UNIX_MILLIS(inst)"),
+            ("EPOCH_MS(inst)", "CAST(ROUND(UNIX_MICROS(inst) / 1000) AS BIGINT)"),
             ("EPOCH_NS(TIMESTAMP '2024-01-01 00:00:00.5Z')", "1704067200500000000"),
             ("MAKE_TIMESTAMP_MS(num)", "TIMESTAMP_MILLIS(num)"),
         ),

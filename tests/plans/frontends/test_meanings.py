@@ -41,6 +41,10 @@ POSTGRES: dict[str, Any] = {
     "STRING_TO_ARRAY('ab', NULL)": ["a", "b"], "s LIKE LEFT(s, 1) || '%'": True, "s LIKE REVERSE(s)": False,
     "day + INTERVAL '1 day'": dt.datetime(2024, 3, 4), "day + 1": dt.date(2024, 3, 4), "JSONB_TYPEOF('[1]')": "array",
     "JSONB_ARRAY_LENGTH('[1, 2]')": 2, "EXTRACT(MILLISECOND FROM TIMESTAMP '2024-01-02 03:04:05.5')": Decimal("5500"),
+    "at + MAKE_INTERVAL(days => 1, hours => 2)": dt.datetime(2024, 3, 4, 12, 30), "-SUM(a)": Decimal(-3_000_000_000),
+    "day - MAKE_INTERVAL(1, 2)": dt.datetime(2023, 1, 3), "ABS(1 - SUM(a))": Decimal(2_999_999_999),
+    "at - INTERVAL '1 day' + 2 * INTERVAL '1 hour'": dt.datetime(2024, 3, 2, 12, 30),
+    "at + (INTERVAL '1 month' + 3 * INTERVAL '1 day')": dt.datetime(2024, 4, 6, 10, 30),
     "'session'": "session", "'Window'": "Window", "'match_condition'": "match_condition",
 }  # fmt: skip
 OTHERS: dict[str, dict[str, Any]] = {
@@ -111,6 +115,8 @@ OTHERS: dict[str, dict[str, Any]] = {
         "replaceAll(s, 'a', 'z')": "z-b c'd", "arrayElement([7, 8], 2)": 8, "toDayOfWeek(day)": 7,
         "date_trunc('hour', at)": dt.datetime(2024, 3, 3, 10), "date_trunc('month', at)": dt.date(2024, 3, 1),
         "dateDiff('day', at, toDate('2024-03-04'))": 1, "dateDiff('month', day, toDate('2024-04-01'))": 1,
+        "toDateTime(a)": dt.datetime(2065, 1, 24, 5, 20), "toDateTime(day)": dt.datetime(2024, 3, 3),
+        "fromUnixTimestamp(intDiv(toUnixTimestamp(at), 3600) * 3600)": dt.datetime(2024, 3, 3, 10),
         "formatDateTime(at, '%F %R %M %e %W')": "2024-03-03 10:30 March  3 Sunday",
     },
     "redshift": {
@@ -136,6 +142,19 @@ OTHERS: dict[str, dict[str, Any]] = {
     "oracle": {
         "TO_NUMBER('12.5')": Decimal("12.5"), "TRUNC(at)": dt.date(2024, 3, 3), "TRUNC(2.5)": Decimal(2),
         "CAST(s AS VARCHAR2(3))": "a-b", "GREATEST(a, n)": None,
+    },
+    "flink": {
+        "7 / 2": 3, "-a / 7": -428_571_428, "x / 2": -1.25, "d / 2": Decimal("1.25"), "AVG(a + 1) / 2": 1_500_000_000,
+        "FLOOR(at TO HOUR)": dt.datetime(2024, 3, 3, 10), "FLOOR(day TO MONTH)": dt.date(2024, 3, 1),
+        "CEIL(at TO DAY)": dt.datetime(2024, 3, 4), "CEIL(day TO DAY)": dt.date(2024, 3, 3), "CEIL(x)": -2.0,
+        "FLOOR(x)": -3.0, "TRUNCATE(d, 1)": Decimal("2.50"), "GREATEST(a, n)": None, "LEAST(a, 1)": 1,
+        "TRUNCATE(x)": -2.0, "STR_TO_MAP('b=1,a=2')": [("a", "2"), ("b", "1")],
+        "TO_TIMESTAMP('2024-01-02 03:04:05')": dt.datetime(2024, 1, 2, 3, 4, 5),
+        "CAST(day AS TIMESTAMP(3))": dt.datetime(2024, 3, 3), "TIMESTAMP '2024-01-02 03:04:05'":
+        dt.datetime(2024, 1, 2, 3, 4, 5), "TO_TIMESTAMP_LTZ(1500, 3)":
+        dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=dt.UTC), "TO_TIMESTAMP_LTZ(a, 0)":
+        dt.datetime(2065, 1, 24, 5, 20, tzinfo=dt.UTC), "REGEXP_EXTRACT(s, 'b(.)c')": "b c",
+        "REGEXP_EXTRACT(s, 'b(.)c', 1)": " ", "REGEXP_EXTRACT(s, 'z')": None,
     },
     "databricks": {"CAST(x AS INT)": -2, "LOG(1)": 0.0, "CEIL(x)": -2, "SUBSTRING(s, 0, 2)": "a-"},
 }  # fmt: skip
@@ -295,6 +314,9 @@ def test_an_argument_that_nothing_reads_is_refused(dialect: str, call: str, name
     ("dialect", "call", "message"),
     [
         ("snowflake", "HASH(s)", "HASH of snowflake is not supported"),
+        ("postgres", "'{}' -> s", "JSON_QUERY needs a constant instead of t.s"),
+        ("postgres", "at + MAKE_INTERVAL(days => 1, moons => 2)", "MAKE_INTERVAL does not know moons"),
+        ("trino", "GET_JSON_OBJECT(STRUCT(a AS k), '$.k')", "GET_JSON_OBJECT needs a string, not struct<k:int64>"),
         ("postgres", "AGE(at)", "AGE returns months and days, but an INTERVAL has either months or days"),
         ("mysql", "WEEK(day, 1)", "WEEK with this mode is not supported"),
         ("mysql", "YEARWEEK(day)", "YEARWEEK with this mode is not supported"),

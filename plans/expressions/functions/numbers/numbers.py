@@ -22,9 +22,9 @@ from plans.expressions.literals import RESERVED
 from plans.types import decimal_parts
 
 _LIBRARY = "Computed by the C library; Java may differ in the last digit."
-_SIGNED_DIGITS = 34  # of Java's MathContext.DECIMAL128
+SIGNED_DIGITS = 34  # of Java's MathContext.DECIMAL128
 _ABOVE = "NULL for 0 and below, as in Spark. " + _LIBRARY
-_SHORTER = f"A DECIMAL may have at most {_SIGNED_DIGITS} digits."
+_SHORTER = f"A DECIMAL may have at most {SIGNED_DIGITS} digits."
 _SKIPS = "NULLs are skipped; NaN is the greatest number."
 _SIGNS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 
@@ -133,10 +133,10 @@ _OF_DOUBLES: dict[str, Callable[..., np.ndarray]] = {
 
 def _signed(name: str) -> Callable[[Sequence[str], Sequence[Any]], str]:
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
-        if (decimal_parts(types[0]) or (0, 0))[0] > _SIGNED_DIGITS:
+        if (decimal_parts(types[0]) or (0, 0))[0] > SIGNED_DIGITS:
             raise PlanError(
-                f"{name} of {types[0]}: Spark rounds it to {_SIGNED_DIGITS} digits",
-                hint=f"cast it to a decimal of at most {_SIGNED_DIGITS} digits",
+                f"{name} of {types[0]}: Spark rounds it to {SIGNED_DIGITS} digits",
+                hint=f"cast it to a decimal of at most {SIGNED_DIGITS} digits",
             )
         return types[0]
 
@@ -193,6 +193,7 @@ def _quotient(left: Any, right: Any) -> Any:
 
 TABLE = (
     function("neg", "number", _signed("-"), plain(arithmetic.negated), sql=lambda a: f"- {a[0]}", hidden=True),
+    function("long_neg", "number", same_type, plain(arithmetic.negated), sql=lambda a: f"- {a[0]}", hidden=True),
     function("abs", "number", _signed("ABS"), plain(arithmetic.absolute), null="the smallest INT", note=_SHORTER),
     function("sqrt", "float64", "float64", plain(pc.sqrt)),
     function("exp", "float64", "float64", plain(pc.exp), note=_LIBRARY),

@@ -20,7 +20,7 @@ from plans.frontends.fields import struct
 from plans.frontends.frames import session_end
 from plans.frontends.rewrites import PICKED, AggregateCall, firsts, picked, rewritten
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
-from plans.frontends.sql.groups.groupings import Grouping
+from plans.frontends.sql.groups.groupings import Grouping, grouping_expression
 from plans.frontends.sql.groups.ordered import OrderedCall, check_accuracy, ordered_call
 from plans.frontends.sql.relations.sessions import Session, is_session, session_of, session_part
 from plans.frontends.sql.scalars.interval import SESSION_WINDOW
@@ -62,7 +62,7 @@ class Groups(GroupColumns):
 
     def __init__(self, node: exp.Select, scope: Scope, grouping: Grouping) -> None:
         super().__init__()
-        self.scope, self.grouping = scope, grouping
+        self.node, self.scope, self.grouping = node, scope, grouping
         self.aggregate_scope = replace(scope, frame=Frame(scope.frame.names))
         self.keys: dict[Expr, str] = {}
         self.picks: dict[
@@ -164,9 +164,18 @@ class Groups(GroupColumns):
         return replaced(made, self.known())
 
     def _grouping_value(self, node: exp.Expression) -> Expr:
-        """Returns the value of GROUPING or GROUPING_ID in this grouping."""
-        bits = self.grouping.bits(list(node.expressions), self.scope.text)
+        """Returns the value of GROUPING or GROUPING_ID: the bits of the expressions that are not keys here."""
+        asked = [self._asked(one.unnest()) for one in node.expressions] or list(self.absent)
+        bits = sum((one not in self.keys) << i for i, one in enumerate(reversed(asked)))
         return lit(bits, "int32" if isinstance(node, exp.Grouping) else "int64")
+
+    def _asked(self, node: exp.Expression) -> Expr:
+        """Returns an argument of GROUPING, which is a grouping expression, or its alias."""
+        column = isinstance(node, exp.Column)
+        expr = scalar(value_of(grouping_expression(node, self.node, self.scope) if column else node), self.scope)
+        if expr not in self.absent:
+            raise self.scope.text.error("the argument of GROUPING is not in GROUP BY", node)
+        return expr
 
     def _check(self, expr: Expr, node: exp.Expression) -> None:
         """Checks that every remaining column is determined by the keys, and adds it as a key."""

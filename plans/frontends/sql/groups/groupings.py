@@ -34,16 +34,6 @@ class Grouping:
     every: tuple[exp.Expression, ...] = ()
     whole: bool = False
     several: bool = False
-    written: tuple[exp.Expression, ...] = ()  # `every` in the notation of the query
-    chosen: tuple[exp.Expression, ...] = ()  # `items` in the notation of the query
-
-    def bits(self, asked: _Set, text: Text) -> int:
-        """Returns the number whose bits mark those of the expressions that are not keys here."""
-        asked = asked or list(self.written)
-        for one in asked:
-            if one not in self.written:
-                raise text.error("the argument of GROUPING is not in GROUP BY", one)
-        return sum((one not in self.chosen) << (len(asked) - 1 - i) for i, one in enumerate(asked))
 
 
 def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
@@ -60,22 +50,20 @@ def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
             if name not in ("expressions", "always") and value:
                 word = name.upper().replace("_", " ")
                 raise text.error(f"{word} is not supported", group, "list the columns", text.words.phrase(word))
-        return [Grouping(tuple(_grouping_expression(item, node, scope) for item in group.expressions))]
+        return [Grouping(tuple(grouping_expression(item, node, scope) for item in group.expressions))]
     if len(several) > _MOST:
         raise text.error(f"{len(several)} groupings in one query are too many", group, f"{_MOST} are maintained")
-    written = _once(item for one in several for item in one)
-    every = tuple(_grouping_expression(item, node, scope) for item in written)
+    every = tuple(grouping_expression(item, node, scope) for item in _once(item for one in several for item in one))
     whole = several == [[]] and not group.args.get("grouping_sets")  # after a list, there is one of columns, too
     found = []
     for one in several:
-        chosen = tuple(_once(one))
-        items = tuple(_grouping_expression(item, node, scope) for item in chosen)
-        always = not chosen and bool(group.args.get("always"))
-        found.append(Grouping(items, every, whole or always, True, tuple(written), chosen))
+        items = tuple(grouping_expression(item, node, scope) for item in _once(one))
+        always = not items and bool(group.args.get("always"))
+        found.append(Grouping(items, every, whole or always, True))
     return found
 
 
-def _grouping_expression(item: exp.Expression, node: exp.Select, scope: Scope) -> exp.Expression:
+def grouping_expression(item: exp.Expression, node: exp.Select, scope: Scope) -> exp.Expression:
     """Returns the expression of an item of GROUP BY: an ordinal or an alias stands for an item of the SELECT list,
     unless a table has a column with that name."""
     if isinstance(item, exp.Literal) and not item.is_string:

@@ -36,7 +36,7 @@ from plans.frontends.sql.shape import conjuncts, joins_of, tables_in
 from plans.frontends.sql.subqueries import decorrelated, scalar_aggregates, subquery
 from plans.frontends.sql.text.place import INSTEAD, NO_TABLE, spelling
 from plans.frontends.sql.values import scalar
-from plans.queries.algebra import Query, SetOperation, Source
+from plans.queries.algebra import Group, Query, SetOperation, Source
 from plans.time.windows import CLOCK
 
 VERSIONS = "FOR SYSTEM_TIME AS OF"
@@ -199,6 +199,9 @@ def _add_lateral(join: exp.Join, kind: str, written: list[exp.Expression], scope
         found = decorrelated(frame.query(text.text, frame.outputs, frame.distinct), lateral, scope)
     source, pairs = None, [] if frame is None else list(frame.outputs)
     if found is not None and found.ties and found.whole:
+        if kind == "INNER" and isinstance(found.relation, Group) and found.relation.having is not None:
+            message = "HAVING without GROUP BY that can be true without rows is not supported in LATERAL"
+            raise text.error(message, lateral, "name the aggregate, and compare it in WHERE")
         source, values = text.guarded(lateral, partial(scalar_aggregates, found, scope.frame))
         pairs = [(name, value) for name, value in zip(found.names, values, strict=True)]
     elif found is not None:

@@ -21,6 +21,7 @@ from plans.expressions.functions.function import HigherOrder
 from plans.expressions.functions.user import NAMED, USER, UserFunction
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.leaf import never
+from plans.expressions.macros.dialects import negative
 from plans.expressions.macros.meanings import quotient, rest, whole_quotient
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, find_function
@@ -58,7 +59,7 @@ _CARRIED_BY = {
     "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset", "json"},
     "array": {"bracket_notation", "struct_name_inheritance"},
     "interval": {"unit"}, "parsejson": {"is_literal"}, "sub": {"days", "moment"}, "div": {"double"},
-    "mod": {"double"}, "intdiv": {"double"},
+    "mod": {"double"}, "intdiv": {"double"}, "neg": {"exact"},
     "add": {"texts", "moment"}, "like": {"plain", "escaped"}, "ilike": {"plain", "escaped"},
 }  # fmt: skip
 
@@ -153,6 +154,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         if not numeric(value.type):
             raise PlanError(f"+ needs a number, not {value.type}")
         return value
+    if key == "neg" and node.args.get("exact"):
+        return negative(part("this"))
     if key in _UNARY:
         return call(_UNARY[key], part("this"))
     if key == "nullsafeneq":

@@ -15,6 +15,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
+from plans.frontends.sql.text.flink import of_flink
 from plans.frontends.sql.text.meanings.calls import with_meanings
 from plans.frontends.sql.text.meanings.json_calls import with_json
 from plans.frontends.sql.text.meanings.json_paths import with_arrows, with_paths
@@ -120,6 +121,8 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [without_empty_orders(statement) for statement in found]
         found = [with_pivots(with_limits(statement, dialect, text), dialect, text) for statement in found]
         found = [with_best(from_clickhouse(statement, dialect, text), dialect, text) for statement in found]
+        if dialect == "flink":
+            found = [of_flink(statement, text) for statement in found]
         if dialect not in SPARK:
             found = [with_meanings(statement, dialect, text) for statement in found]
             found = [with_lengths(with_paths(with_wall_clocks(statement), text)) for statement in found]

@@ -1,7 +1,8 @@
 """The parsers of the SQL dialects: sqlglot's parsers, extended to record positions of nodes and to reject more errors.
 
-`spark` and `ansi` are Spark's SQL, in which double quotes enclose text or names; `flink` is read as `ansi`. All other
-dialects are sqlglot's: `plans.frontends.sql.text.translate` translates their functions to Spark's.
+`spark` and `ansi` are Spark's SQL, in which double quotes enclose text or names; `flink` is read as `ansi`, and
+`plans.frontends.sql.text.flink` has what differs. All other dialects are sqlglot's, and
+`plans.frontends.sql.text.translate` translates their functions to Spark's.
 
 Some tokens of FROM clauses are rewritten before the text is parsed. Flink's call of a table function,
 `TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '10' MINUTES))`, is read as `TUMBLE(orders, at, INTERVAL '10'
@@ -113,6 +114,24 @@ class Noting(_Base):
             if error.position is not None:
                 raise
             raise error.at(self.sql, Position.of(self.sql, first.start, self._curr.end + 1)) from None
+
+    def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
+        """Parses an interval, whose parts follow one another: INTERVAL 1 DAY 2 HOURS. sqlglot also takes a number after
+        + for a part, as in INTERVAL '1 day' + 2 * INTERVAL '1 hour'."""
+        start = self._index
+        if not self._match(TokenType.INTERVAL) and require_interval:
+            return None
+        value = self._parse_primary() if self._match(TokenType.STRING, advance=False) else self._parse_term()
+        named = isinstance(value, exp.Column) and not value.table and not value.this.quoted
+        after = self._curr.text.upper() if self._curr else ""
+        if not value or (named and after and after not in self.dialect.VALID_INTERVAL_UNITS):
+            self._retreat(start)
+            return None
+        length = self._parse_interval_span(value, parse_function_unit=parse_function_unit)
+        if not self._match_set((TokenType.STRING, TokenType.NUMBER), advance=False):
+            return length
+        rest = self._parse_interval(False, parse_function_unit=parse_function_unit)
+        return self.expression(exp.Add(this=length, expression=rest))
 
     def _parse_interval_span(self, this: Any, *args: Any, **kwargs: Any) -> Any:
         """Parses an interval. sqlglot ignores what stands before and after the number in a text such as '- 2 hours'."""
@@ -247,7 +266,13 @@ class AnsiSQL(SparkSQL):
         STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\"]
 
 
-SPARK: dict[str, type[Dialect]] = {"spark": SparkSQL, "ansi": AnsiSQL, "flink": AnsiSQL}
+class FlinkSQL(AnsiSQL):
+    """Flink's SQL, in which a quotient of whole numbers is a whole number."""
+
+    TYPED_DIVISION = True
+
+
+SPARK: dict[str, type[Dialect]] = {"spark": SparkSQL, "ansi": AnsiSQL, "flink": FlinkSQL}
 """The variants of Spark's SQL, whose functions keep their names."""
 DIALECTS = (*SPARK, *sorted(one.value for one in Dialects if one.value not in ("", "dax", "prql", *SPARK)))
 """The names of all dialects."""

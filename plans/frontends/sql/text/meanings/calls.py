@@ -158,7 +158,8 @@ def _substring(node: Any, dialect: str) -> Any:
     if dialect in POSTGRES and isinstance(start, exp.Literal) and start.is_string and node.args.get("length") is None:
         group = exp.Literal.number(int(bool(re.search(r"(?<!\\)\((?!\?)", start.name))))
         return exp.RegexpSubstr(this=node.this.copy(), expression=start.copy(), group=group)
-    if start is None or (isinstance(start, exp.Literal) and start.name != "0"):
+    backwards = dialect == "duckdb" and not isinstance(node.args.get("length"), (exp.Literal, type(None)))
+    if start is None or (isinstance(start, exp.Literal) and start.name != "0" and not backwards):
         return None
     name = "STANDARD_SUBSTRING" if dialect in (*POSTGRES, "tsql") else "SIGNED_SUBSTRING"
     return call(name, node.this, start, node.args.get("length")) if dialect in (*POSTGRES, "tsql", "duckdb") else None
@@ -348,6 +349,8 @@ _BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.TryCast: _cast,
     exp.Log: _logarithm,
     exp.Round: _rounded,
+    exp.Neg: marked("exact"),
+    exp.Abs: lambda node, dialect: call("EXACT_ABS", node.this),
     exp.Ceil: _with_one_argument("DOUBLE_CEIL"),
     exp.Floor: _with_one_argument("DOUBLE_FLOOR"),
     exp.Trunc: _truncated,

@@ -6,7 +6,7 @@ Part of `plans.frontends.sql.text.meanings.calls`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from sqlglot import exp
@@ -211,6 +211,30 @@ def sliced(node: Any, dialect: str) -> Any:
     return start if kind == "START" else exp.paren(exp.Add(this=start, expression=width.copy()))
 
 
+def _interval(node: Any, dialect: str) -> Any:
+    """Returns MAKE_INTERVAL of PostgreSQL as a sum of multiples of its units."""
+    if dialect not in POSTGRES:
+        return None
+    parts: list[Any] = []
+    for unit, value in node.args.items():
+        if isinstance(value, (exp.Kwarg, exp.PropertyEQ)):
+            unit, value = value.name.lower(), value.expression
+        if value is not None:
+            if unit.rstrip("s") not in _UNITS:
+                raise PlanError(
+                    f"MAKE_INTERVAL does not know {unit}", hint="use years, months, weeks, days, hours, mins or secs"
+                )
+            length = exp.Interval(this=literal("1"), unit=exp.Var(this=_UNITS[unit.rstrip("s")]))
+            parts.append(exp.Mul(this=exp.paren(value.copy()), expression=length))
+    return exp.paren(reduce(lambda one, other: exp.Add(this=one, expression=other), parts)) if parts else None
+
+
+_UNITS = {
+    "year": "YEAR", "month": "MONTH", "week": "WEEK", "day": "DAY", "hour": "HOUR", "min": "MINUTE",
+    "minute": "MINUTE", "sec": "SECOND", "second": "SECOND",
+}  # fmt: skip
+
+
 def _instant(node: Any, dialect: str) -> Any:
     """Returns the moment of a number of seconds, which may have a fraction."""
     return call("TIMESTAMP_SECONDS", node.this) if dialect in TO_EVEN else None
@@ -232,5 +256,6 @@ BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.TsOrDsToDatetime: _wall_clock,
     exp.Sub: moved,
     exp.UnixToTime: _instant,
+    exp.MakeInterval: _interval,
 }
 """The replacements of nodes by type. A function returns None if the node means the same as in Spark."""

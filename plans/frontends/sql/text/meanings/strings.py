@@ -120,7 +120,17 @@ _BYTEWISE = re.compile(r"C|POSIX|UCS_BASIC|BINARY|DATABASE_DEFAULT|\w+_BIN2?")
 """Collations in the order of bytes, and the one that columns have."""
 
 
+def _joined(node: Any, dialect: str) -> Any:
+    """Returns ARRAY_TO_STRING of DuckDB, which is NULL if all elements are NULL, and takes elements of any type."""
+    if dialect != "duckdb" or node.args.get("null") is not None:
+        return None
+    empty = exp.EQ(this=call("SIZE", node.this), expression=exp.Literal.number(0))
+    found = call("LIST_AGGREGATE", node.this, literal("string_agg"), node.expression)
+    return exp.If(this=empty, true=literal(""), false=found)
+
+
 BUILDERS: dict[type, Callable[[Any, str], Any]] = {
+    exp.ArrayToString: _joined,
     exp.ArraySort: _list_sort,
     exp.Collate: _compared_by_bytes,
     exp.Format: _formatted,

@@ -1,4 +1,5 @@
-"""DuckDB's statements PIVOT and UNPIVOT: rewrites them as queries with PIVOT in FROM.
+"""DuckDB's statements PIVOT and UNPIVOT: rewrites them as queries with PIVOT in FROM. Reads the names in a PIVOT of SQL
+Server as values.
 
 `PIVOT cities ON year IN (2000, 2010) USING SUM(population) GROUP BY country` is `SELECT * FROM (SELECT country, year,
 population FROM cities) PIVOT (SUM(population) FOR year IN (2000, 2010))`.
@@ -11,6 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.frontends.sql.text.nodes import nodes, rewritten
+from plans.frontends.sql.text.place import extent, placed
 
 
 def with_pivots(tree: Any, dialect: str, text: str) -> Any:
@@ -22,7 +24,15 @@ def with_pivots(tree: Any, dialect: str, text: str) -> Any:
     tree = rewritten(tree, (exp.Pivot,), _replacement, text)
     for node in nodes(tree, exp.Pivot):
         node.set("filtered", dialect not in _WITHOUT_ROWS)
+        for name in _named(node) if dialect == "tsql" else ():
+            name.replace(placed(exp.Literal.string(name.name), extent(name)))
     return tree
+
+
+def _named(node: Any) -> list[Any]:
+    """Returns the names in the list of a PIVOT, `FOR year IN ([2000], [2010])`, which are values."""
+    lists = [] if node.args.get("unpivot") else node.args.get("fields") or []
+    return [one for field in lists for one in field.expressions if isinstance(one, exp.Column)]
 
 
 _WITHOUT_ROWS = ("spark", "ansi", "flink", "databricks")
