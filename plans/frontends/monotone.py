@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from plans.expressions.build import Expr
 from plans.expressions.coercion import numeric
-from plans.programs.frames import Order
+from plans.frontends.recursive import Member
 from plans.queries.algebra import Query, Source
 
 MONOTONE = (
@@ -21,25 +21,26 @@ _EXTREMES = ("greatest", "least")
 _LESS, _MORE = ("lt", "le"), ("gt", "ge")
 
 
-def why_not_monotone(step: Query, mine: Sequence[Source], names: Sequence[str], best: Order) -> str:
-    """Returns why a step may derive a worse row from a better one; empty if it does not.
-
-    The recursion has columns of these names, and only the best row by `best`. ``mine``: the sources of the step that
-    are rows of the recursion.
-    """
-    values = [source.qualified(best.column) for source in mine]
+def why_not_monotone(step: Query, mine: Sequence[Source], head: Member, members: Sequence[Member]) -> str:
+    """Returns why a step of the relation `head` of a recursion may derive a worse row from a better one; empty if it
+    does not. ``mine``: the sources of the step that are rows of the recursion, whose relations are the `members`."""
+    best = {one.rows: one.columns[one.best].name for one in members if one.best is not None}
+    values = [source.qualified(best[source.table]) for source in mine if source.table in best]
+    falling = any(one.function == "max" for one in members)
+    read = next((best[source.table] for source in mine if source.table in best), "")
     conditions = [one for given in step.conditions for one in _parts(given)]
-    for name, (_, expr) in zip(names, step.outputs, strict=True):
-        if name != best.column and _reads(expr, values):
-            return f"column {name} depends on {best.column}"
-        if name == best.column and not _follows(expr, values):
-            return f"a new {name} may get worse when {name} gets better"
-        if name == best.column and _has_extreme(expr) and any(_present(value) not in conditions for value in values):
-            return f"GREATEST and LEAST ignore a value that is NULL; add the condition {best.column} IS NOT NULL"
+    for place, (column, (_, expr)) in enumerate(zip(head.columns, step.outputs, strict=True)):
+        name = column.name
+        if place != head.best and _reads(expr, values):
+            return f"column {name} depends on {read}"
+        if place == head.best and not _follows(expr, values):
+            return f"a new {name} may get worse when {read} gets better"
+        if place == head.best and _has_extreme(expr) and any(_present(value) not in conditions for value in values):
+            return f"GREATEST and LEAST ignore a value that is NULL; add the condition {read} IS NOT NULL"
     conditions += [one for source in step.sources for given in source.on for one in _parts(given)]
-    if all(_holds(one, values, best.falling) for one in conditions):
+    if all(_holds(one, values, falling) for one in conditions):
         return ""
-    return f"a condition may hold for a row and not for one with a better {best.column}"
+    return f"a condition may hold for a row and not for one with a better {read}"
 
 
 def _reads(expr: Expr, values: Collection[Expr]) -> bool:

@@ -286,7 +286,8 @@ def _resolved(source: Source, stages: Stages) -> Source:
         return source if view is None else replace(source, table=replace(source.table, name=f"{STAGE}{view}"))
     number = _derived(source.input, stages)
     key, distinct = _declared(source.input)
-    table = replace(source.table.plain(), name=f"{STAGE}{number}", key=key, distinct=distinct)
+    table = source.table.plain()
+    table = replace(table, name=f"{STAGE}{number}", key=key, distinct=distinct or table.distinct)
     return replace(source, table=table, input=None)
 
 

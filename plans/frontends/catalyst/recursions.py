@@ -8,7 +8,7 @@ from dataclasses import replace
 from plans.errors import PlanError
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
 from plans.frontends.catalyst.tree import Node
-from plans.frontends.recursive import fixpoint, readings, rows_of
+from plans.frontends.recursive import Member, readings, recursion, rows_of
 from plans.queries.algebra import Source
 
 
@@ -23,14 +23,15 @@ def loop(node: Node, reading: Reading, block_of: Callable[[Node, Reading], Block
     rows = rows_of("recursion", first.columns, distinct=False, taken=reading.tables)
     reading.loops[int(node.fields["id"])] = rows
     step = reading.query(block_of(derive, reading), names)
-    mine = readings(step, rows, "the recursive CTE")
+    mine = readings(step, [rows], "the recursive CTE")
     if isinstance(mine, tuple):
         raise PlanError(mine[0], hint=mine[1])
     if [column.type for column in step.columns] != [column.type for column in first.columns]:
         raise PlanError("both branches of a recursion must have the same types", hint="cast the columns of one of them")
     ids = [int(one["id"]) for one in node.fields["outputAttrIds"]]
     columns = tuple(replace(column, id=id_) for column, id_ in zip(block.columns, ids, strict=True))
-    return reading.derived(fixpoint(first, [(step, mine)], rows), columns, names, "recursion")
+    (made,) = recursion([Member(rows, first, [(step, mine)])])
+    return reading.derived(made, columns, names, "recursion")
 
 
 def rows_there(node: Node, reading: Reading) -> Block:

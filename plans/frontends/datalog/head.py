@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from plans.expressions.build import TRUE, Expr, col
@@ -14,6 +14,7 @@ from plans.frontends.rewrites import AggregateCall, rewritten
 from plans.payloads.sums import ONCE
 from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Source, check_output_name
+from plans.queries.conjunction import is_set
 
 _AGGREGATES = ("count", "sum", "min", "max", "avg")
 _TAKES = f"the head takes variables, constants and {', '.join(f'{name}(...)' for name in _AGGREGATES)}"
@@ -43,7 +44,7 @@ class Head(Terms):
         super().__init__(text)
         self.sources: list[Source] = []
         self.conditions: list[Expr] = []
-        self.best: tuple[int, str] | None = None  # the argument of a recursion's head that is MIN or MAX, and which
+        self.valued = False  # MIN and MAX in the head stand for their values: a recursion has the best of them
 
     def arguments(self) -> list[Argument]:
         """Returns the arguments of the head at the current token."""
@@ -106,7 +107,7 @@ class Head(Terms):
     def relation(self, arguments: list[Argument]) -> Query | Group:
         """Returns the relation of a rule whose body has been read."""
         names = self.named(arguments)
-        if self.best is None and any(argument.function for argument in arguments):
+        if not self.valued and any(argument.function for argument in arguments):
             return self.grouped(arguments, names)
         values = (self.aggregated(a)[0] if a.function else self.value(a.token) for a in arguments)
         return self.rows(tuple(zip(names, values, strict=True)))
@@ -114,7 +115,10 @@ class Head(Terms):
     def rows(self, outputs: tuple[tuple[str, Expr], ...]) -> Query:
         """Returns the set of rows of the body's valuations."""
         names = tuple((column.value, name) for name, column in self.variables.items())
-        return Query(self.text, tuple(self.sources), tuple(self.conditions), outputs, True, names=names)
+        sources, conditions = tuple(self.sources), tuple(self.conditions)
+        made = Query(self.text, sources, conditions, outputs, False, names=names)
+        selects = len(sources) == 1 and sources[0].input is not None  # from a predicate, whose rows are a set
+        return made if selects and is_set(made) else replace(made, distinct=True)
 
     def grouped(self, arguments: list[Argument], names: list[str]) -> Group:
         """Returns the groups of the distinct valuations by the variables of the head."""

@@ -16,7 +16,7 @@ _TOKEN = re.compile(
     r"|(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
     r"|(?P<string>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
     r"|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<mark>:-|<=>|<=|>=|!=|<>|==|[(),.<>=+\-*/%!])",
+    r"|(?P<mark>:-|\?-|<=>|<=|>=|!=|<>|==|[(),.<>=+\-*/%!])",
     re.MULTILINE,
 )
 
@@ -25,9 +25,9 @@ _HEAD = re.compile(r"\s*\w+\s*\([^\[\]]*?\)\s*:-")
 
 
 def looks_like(text: str) -> bool:
-    """Returns whether a text is meant as Datalog: it contains `:-`, and does not begin like SQL, in which string
-    literals and `a[1:-1]` may contain `:-`, too."""
-    return ":-" in text and (_SQL.match(text) is None or _HEAD.match(text) is not None)
+    """Returns whether a text is meant as Datalog: it contains `:-` or `?-`, and does not begin like SQL, in which
+    string literals and `a[1:-1]` may contain them, too."""
+    return (":-" in text or "?-" in text) and (_SQL.match(text) is None or _HEAD.match(text) is not None)
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,11 @@ from plans.queries.algebra import Relation as Algebra
 from plans.schema import Column, Schema, Table
 from plans.types import why_untyped
 
-Ctes = Mapping[str, tuple[exp.Expression, tuple[str, ...], "Ctes"]]
-"""The CTEs that are visible to a query, by name in lower case: the query, its column names, and the CTEs visible to
-it."""
+Cte = tuple[exp.Expression, tuple[str, ...], "Ctes"]
+"""A CTE: its query, its column names, and the CTEs visible to it."""
+Ctes = Mapping[str, Cte | Table]
+"""The CTEs that are visible to a query, by name in lower case. A step of a recursive CTE reads the table of its rows,
+whose last column is a stamp if they are distinct (`plans.frontends.recursive`)."""
 Outputs = tuple[tuple[str, Expr], ...]
 
 _SHOWN = 12  # columns in a hint
@@ -45,8 +47,6 @@ class Reading:
     flatten: Callable[..., Frame]  # `select.flatten`
     notes: dict[str, None] = field(default_factory=dict)
     warnings: dict[int, str] = field(default_factory=dict)  # by position
-    stamped: str = ""
-    """The name of the table whose last column is a stamp, which no query names (`plans.frontends.recursive`)."""
     ctes: dict[tuple[int, bool], tuple[exp.Expression, Frame | Algebra]] = field(default_factory=dict)
     """The translated CTEs, by identity, and whether their columns must have different names."""
 

@@ -53,6 +53,9 @@ def inside(select: exp.Expression) -> tuple[exp.Union, list[str], Extreme] | Non
             return None
         for part in branches:
             part.set("expressions", [part.expressions[i] for i in order])
+        if source.alias_column_names:
+            alias = source.args["alias"]
+            alias.set("columns", [alias.columns[i] for i in order])
     shown = [item.alias_or_name or type(call).__name__.lower() for item in select.expressions]
     return union, shown, (place, type(call).__name__.lower())
 

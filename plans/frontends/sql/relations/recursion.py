@@ -11,7 +11,7 @@ array of constants::
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, col
 from plans.expressions.coercion import common
 from plans.expressions.evaluate import Evaluator
+from plans.frontends.recursive import components
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scalars.scalar import scalar
 from plans.frontends.sql.scope import value_of
@@ -41,18 +42,15 @@ _STEP = {"expressions", "from_", "from", "where", "kind"}
 
 
 def with_recursions(root: exp.Expression, tables: Container[str], text: Text) -> exp.Expression:
-    """Replaces CTEs that read themselves by their rows if they are constant, and marks them otherwise."""
+    """Replaces CTEs that read themselves by their rows if they are constant. Marks other CTEs that read themselves or
+    each other."""
     for clause in nodes(root, exp.With):
         for cte in clause.expressions:
             if reads_of(cte.this, cte.alias) and (clause.args.get("recursive") or cte.alias not in tables):
                 constants = _Recursion.of(cte, text)
-                if constants is None:
-                    if clause.args.get("search") is not None:
-                        hint = "leave it out: with UNION, each row is there once, also in a circle"
-                        raise text.error("SEARCH and CYCLE are not supported", clause.args["search"], hint)
-                    unwrapped(cte.this).meta[RECURSIVE] = True
-                else:
+                if constants is not None:
                     cte.set("this", placed(constants.rows(), extent(cte)))
+        _mark(clause, tables, text)
         clause.set("recursive", None)
     for select in nodes(root, exp.Query):
         if all(option.name.upper() == "MAXRECURSION" for option in select.args.get("options") or ()):
@@ -61,7 +59,45 @@ def with_recursions(root: exp.Expression, tables: Container[str], text: Text) ->
 
 
 RECURSIVE = "recursive"
-"""The mark of the query of a recursive CTE."""
+"""The mark of the query of a recursive CTE: the names of the CTEs that read each other, and of the plain queries among
+them, in lower case."""
+
+
+def _mark(clause: exp.With, tables: Container[str], text: Text) -> None:
+    """Marks recursive CTEs. In WITH RECURSIVE, CTEs are put behind those that they read."""
+    named = {cte.alias.lower(): cte for cte in clause.expressions}
+    if len(named) < len(clause.expressions):
+        twice = next(cte for cte in clause.expressions if named[cte.alias.lower()] is not cte)
+        raise text.error(f"two queries in WITH are called {twice.alias}", named[twice.alias.lower()], "rename one")
+    free = bool(clause.args.get("recursive"))
+    reads = {
+        name: [other for other in named if (free or (other == name not in tables)) and reads_of(cte.this, other)]
+        for name, cte in named.items()
+    }
+    order: list[str] = []
+    for names in components(reads):
+        if len(names) == 1 and names[0] not in reads[names[0]]:
+            order += names
+            continue
+        if clause.args.get("search") is not None:
+            hint = "leave it out: with UNION, each row is there once, also in a circle"
+            raise text.error("SEARCH and CYCLE are not supported", clause.args["search"], hint)
+        plain = [name for name in names if _is_plain(named[name], reads[name])]
+        inner = components({name: [one for one in reads[name] if one in plain] for name in plain})
+        parts = [group[0] for group in inner if len(group) == 1]  # others read each other without a UNION
+        unions = [name for name in names if name not in parts]
+        for name in unions:
+            unwrapped(named[name].this).meta[RECURSIVE] = unions, parts
+        order += [*unions, *parts]
+    if free:
+        clause.set("expressions", [named[name] for name in order])
+
+
+def _is_plain(cte: exp.CTE, reads: Collection[str]) -> bool:
+    """Returns whether a CTE is a SELECT that neither groups nor drops duplicates, and does not read itself."""
+    query = unwrapped(cte.this)
+    plain = isinstance(query, exp.Select) and not (query.args.get("distinct") or query.args.get("group"))
+    return plain and cte.alias.lower() not in reads and not cte.args.get("key_expressions")
 
 
 def reads_of(node: exp.Expression, name: str) -> list[exp.Table]:

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from plans.frontends.sql.relations.fixpoints import fixpoint
+from plans.frontends.sql.relations.fixpoints import fixpoints
 from plans.frontends.sql.relations.recursion import RECURSIVE
 from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, kept
 from plans.frontends.sql.shape import flat, unwrapped
 from plans.frontends.sql.text.place import extent
 from plans.queries.algebra import Relation as Algebra
 from plans.queries.algebra import Source
-from plans.schema import Column, tables_hint
+from plans.schema import Column, Table, tables_hint
 from plans.stack import MAX_NESTING
 
 
@@ -52,8 +52,14 @@ def add_named(node: exp.Table, scope: Scope) -> None:
             hint = f"write {node.name}, or give the table of the schema the name {name}"
         places = [place for part in node.parts if (place := extent(part)) is not None]
         raise text.error(f"unknown table {name}", node, hint, (places[0][0], places[-1][1]) if places else None)
-    table = schema[name]
-    shown = table.columns if name != scope.reading.stamped else table.columns[:-1]
+    _add_table(schema[name], alias, names, scope, node)
+
+
+def _add_table(
+    table: Table, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression, hidden: int = 0
+) -> None:
+    """Adds a table without its last `hidden` columns."""
+    shown = table.columns[: len(table.columns) - hidden]
     check_names(alias, names, len(shown), scope, node)
     add_source(Source(scope.frame.names.alias(alias), table), alias, names, scope, node, shown)
 
@@ -94,14 +100,19 @@ def add_subquery(body: exp.Expression, alias: str, names: Sequence[str], scope: 
 
 def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
     """Adds a CTE like a subquery. It is translated once, even if several relations read it."""
-    body, columns, visible = scope.ctes[name.lower()]
+    cte = scope.ctes[name.lower()]
+    if isinstance(cte, Table):
+        _add_table(cte, alias, names, scope, node, hidden=cte.distinct)
+        return
+    body, columns, visible = cte
     names = names or columns
     body, known = unwrapped(body), scope.reading.ctes
     key = id(body), not names
     if key not in known:
         inside, wanted = replace(scope, ctes=visible), {"unique": not names}
         if RECURSIVE in body.meta:
-            known[key] = body, fixpoint(body, inside)
+            for query, made in fixpoints(body, inside):
+                known[id(query), True] = known[id(query), False] = query, made
         elif flat(body):
             wanted |= {"typed": bool(body.args.get("distinct"))}
             frame = scope.reading.flatten(body, inside, preferred=name, new_frame=True, **wanted)

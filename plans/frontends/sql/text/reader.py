@@ -178,6 +178,8 @@ class Noting(_Base):
         if mutually and self._match(TokenType.WITH) and self._tokens[self._index + 1].token_type == TokenType.RECURSIVE:
             self._advance()
             skip_with_token = True
+            if self._next is not None and self._next.token_type == TokenType.L_PAREN:
+                self.raise_error("options of MUTUALLY RECURSIVE are not supported", self._next)
         return super()._parse_with(skip_with_token)
 
     def _parse_in(self, this: Any, alias: bool = False) -> Any:
