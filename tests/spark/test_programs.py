@@ -14,6 +14,7 @@ from crown.errors import CrownError
 from plans.errors import PlanError
 from spark_jobs import maintain
 from tests.marks import slow
+from tests.oracles import duck
 from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run
 from tests.spark.test_kills import main
 
@@ -56,6 +57,11 @@ QUERIES = {
         "SELECT k, COUNT(*) AS n FROM p GROUP BY k",
         (1, 2),
     ),
+    "recursion of two": (
+        "WITH RECURSIVE even (k, x) AS (SELECT DISTINCT odd.k, r.x FROM odd JOIN r ON odd.x = r.k), odd (k, x) AS "
+        "(SELECT k, x FROM r UNION SELECT even.k, r.x FROM even JOIN r ON even.x = r.k) SELECT DISTINCT k FROM even",
+        (1, 2),
+    ),
     "recursion with min": (
         "WITH RECURSIVE p (k, d) USING KEY (k, min(d)) AS (SELECT k, x FROM r UNION SELECT ABS(x) % 4, d + 1 FROM p "
         "JOIN r ON p.k = r.k) SELECT k, d FROM p WHERE d > 0",
@@ -68,6 +74,10 @@ QUERIES = {
     ),
     "not exists": ("SELECT DISTINCT k FROM r WHERE NOT EXISTS (SELECT * FROM s WHERE s.k = r.k)", (1,)),
 }
+duck.MEANINGS[QUERIES["recursion of two"][0]] = (
+    "WITH RECURSIVE p (n, k, x) AS (SELECT 1, k, x FROM r UNION SELECT 1 - n, p.k, r.x FROM p JOIN r ON p.x = r.k) "
+    "SELECT DISTINCT k FROM p WHERE n = 0"
+)
 EVERY_RUN = [
     ("grouped", 2),
     ("merged", 2),
@@ -75,6 +85,7 @@ EVERY_RUN = [
     ("not exists by the least", 2),
     ("not exists", 1),
     ("recursion", 2),
+    ("recursion of two", 1),
     ("recursion with min", 2),
 ]
 CASES = [

@@ -18,6 +18,7 @@ import crown
 import plans
 from crown.errors import UnusableStateError
 from plans.program import Maintainable, Program
+from tests.oracles import duck
 from tests.oracles.database import Batch, Row
 from tests.oracles.expectation import Answer, Expectation, by_duckdb, by_nested_loops, net, remembered, rows
 
@@ -135,6 +136,14 @@ NEAREST = (
     "WITH RECURSIVE p (x, d) USING KEY (x, min(d)) AS (SELECT x, y FROM G UNION SELECT G.y, p.d + 1 FROM p JOIN G "
     "ON p.x = G.x) SELECT x, d FROM p"
 )
+EVEN = (
+    "WITH RECURSIVE even (x, y) AS (SELECT DISTINCT odd.x, G.y FROM odd JOIN G ON odd.y = G.x), "
+    "odd (x, y) AS (SELECT x, y FROM G UNION SELECT even.x, G.y FROM even JOIN G ON even.y = G.x) SELECT x, y FROM even"
+)
+duck.MEANINGS[EVEN] = (
+    "WITH RECURSIVE p (n, x, y) AS (SELECT 1, x, y FROM G UNION SELECT 1 - n, p.x, G.y FROM p JOIN G ON p.y = G.x) "
+    "SELECT x, y FROM p WHERE n = 0"
+)
 OUTER = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x"
 MISSING = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x WHERE s.tag IS NULL OR r.x > 1"
 SETS = "SELECT x, y FROM G UNION SELECT y, x FROM G EXCEPT SELECT x, y FROM H"
@@ -187,6 +196,8 @@ SUBJECTS = (
     Subject("mapped asof join", ASOF, {"R": PAIR, "S": TAGGED}, mapped),
     Subject("recursion", RECURSION, {"G": PAIR}, memory),
     Subject("mapped recursion", RECURSION, {"G": PAIR}, mapped),
+    Subject("recursion of two", EVEN, {"G": PAIR}, memory),
+    Subject("mapped recursion of two", EVEN, {"G": PAIR}, mapped),
     Subject("recursion with min", NEAREST, {"G": PAIR}, memory),
     Subject("mapped recursion with min", NEAREST, {"G": PAIR}, mapped),
     Subject("database", GROUPS, {"R": PAIR, "S": TAGGED}, _database),

@@ -23,6 +23,7 @@ FULL_OF_WORDS = (
     "rows",
     "first rows",
     "recursion",
+    "recursion of two",
     "recursion with min",
     "enforced keys",
 )

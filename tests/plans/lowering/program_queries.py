@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from plans import Program, program
+from tests.oracles import duck
 
 TABLES: dict[str, object] = {
     "r": {"a": "int64", "b": "int64"},
@@ -487,6 +488,14 @@ SELECT a, (SELECT s.c FROM s WHERE s.b = r.b UNION SELECT 'z' FROM u WHERE u.a <
 P = "WITH RECURSIVE p AS (SELECT a, b FROM r UNION SELECT p.a, r.b FROM p JOIN r ON p.b = r.a)"
 N = "WITH RECURSIVE p (n) AS (SELECT k FROM t WHERE v > 0 UNION SELECT r.b FROM p, r WHERE p.n = r.a)"
 D = "WITH RECURSIVE p (n, d) USING KEY (n, min(d)) AS (SELECT k, 0 FROM t UNION SELECT b, d + 1 FROM p, r WHERE n = a)"
+E = (
+    "WITH RECURSIVE even (a, b) AS (SELECT odd.a, r.b FROM odd JOIN r ON odd.b = r.a UNION SELECT k, v FROM t), "
+    "odd (a, b) AS (SELECT a, b FROM r UNION SELECT even.a, r.b FROM even JOIN r ON even.b = r.a)"
+)
+M = (
+    "WITH RECURSIVE n (a) AS (SELECT k FROM t WHERE v > 0 UNION SELECT r.b FROM c JOIN r ON c.b = r.a), c (c, b) AS "
+    "(SELECT DISTINCT s.c, s.b FROM n JOIN s ON n.a = s.b)"
+)
 RECURSIVE = f"""
 {P} SELECT a, b FROM p
 {P} SELECT a, COUNT(*) AS n, MAX(b) AS m FROM p GROUP BY a
@@ -508,6 +517,10 @@ WITH RECURSIVE p AS (SELECT a, b, 1 AS d FROM r UNION ALL SELECT p.a, r.b, p.d +
 WITH RECURSIVE p AS (SELECT k, v, d FROM t WHERE v = 0 UNION ALL SELECT t.k, t.v, CAST(p.d + t.d AS DECIMAL(10, 2)) FROM p JOIN t ON p.k = t.v AND t.k > p.k) SELECT k, d FROM p
 WITH RECURSIVE p AS (SELECT b, c, 1 AS d FROM s UNION ALL SELECT r.b, p.c || '/' || s.c, p.d + 1 FROM p JOIN r ON r.a = p.b JOIN s ON s.b = r.b WHERE p.d < 2) SELECT b, c, d FROM p
 WITH RECURSIVE p AS (SELECT a, x FROM u UNION ALL SELECT p.a + 1, p.x * 2 FROM p WHERE p.a < 3) SELECT a, SUM(x) AS x, COUNT(*) AS n FROM p GROUP BY a
+{E} SELECT a, b FROM even
+{E} SELECT even.a, COUNT(*) AS n FROM even JOIN odd ON even.b = odd.a GROUP BY even.a
+{M} SELECT c, b FROM c
+{M} SELECT n.a, c.c FROM n LEFT JOIN c ON n.a = c.b
 {D} SELECT n, d FROM p
 {D} SELECT d, COUNT(*) AS n FROM p GROUP BY d
 SELECT t.k, t.v, p.d FROM t LEFT JOIN ({D} SELECT n, d FROM p) p ON p.n = t.v
@@ -516,6 +529,26 @@ WITH RECURSIVE p (n, d) USING KEY (n, min(d)) AS (SELECT a, a FROM r UNION SELEC
 WITH RECURSIVE p (d, n) USING KEY (max(d), n) AS (SELECT v, k FROM t UNION SELECT LEAST(p.d, r.a), r.b FROM p JOIN r ON p.n = r.a WHERE p.d IS NOT NULL) SELECT n, d FROM p
 WITH RECURSIVE p (n, d) USING KEY (n, max(d)) AS (SELECT b, c FROM s UNION SELECT r.b, p.d FROM p JOIN r ON p.n = r.a WHERE p.d > 'a') SELECT n, d FROM p
 """  # noqa: E501 - one query per line
+
+duck.MEANINGS |= {  # of queries that read each other
+    query: meaning + query[len(given) :]
+    for query in lines(RECURSIVE)
+    for given, meaning in (
+        (
+            E,
+            "WITH RECURSIVE p (n, a, b) AS ((SELECT 1, a, b FROM r UNION SELECT 0, k, v FROM t) UNION SELECT 1 - p.n, "
+            "p.a, r.b FROM p JOIN r ON p.b = r.a), even AS (SELECT a, b FROM p WHERE n = 0), odd AS (SELECT a, b FROM p "
+            "WHERE n = 1)",
+        ),
+        (
+            M,
+            "WITH RECURSIVE p (n, b, c) AS (SELECT 0, k, CAST(NULL AS VARCHAR) FROM t WHERE v > 0 UNION (SELECT 1, s.b, "
+            "s.c FROM p JOIN s ON p.b = s.b WHERE p.n = 0 UNION ALL SELECT 0, r.b, NULL FROM p JOIN r ON p.b = r.a "
+            "WHERE p.n = 1)), n AS (SELECT b AS a FROM p WHERE n = 0), c AS (SELECT c, b FROM p WHERE n = 1)",
+        ),
+    )
+    if query.startswith(given)
+}
 
 BLOCKS = (BAGS, GROUPS, COUNTS, SETS, OUTER, SUBQUERIES, CONSTANTS, WINDOWS, ORDERED, WRITTEN, DEPENDENT, RECURSIVE)
 QUERIES = [query for block in BLOCKS for query in lines(block)]
