@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from plans.errors import PlanError
-from plans.frontends.datalog.tokens import Tokens
+from plans.frontends.datalog.rules import Rules
 from plans.frontends.datalog.tokens import looks_like as are_rules
 from plans.frontends.motif import patterns
 from plans.nested import split
@@ -328,24 +328,19 @@ def completed(query: str, schema: Schema) -> Schema:
 
 
 def _of_rules(query: str, schema: Schema) -> list[Table]:
-    words = Tokens(query)
-    found: dict[str, Table] = {}
-    head = True
-    while words.here.kind != "end":
-        if words.take(":-"):
-            head = False
-        elif words.take("."):
-            head = True
-        elif not head and words.is_atom(words.index) and words.here.text.lower() not in ("not", "and", "or"):
-            name, arguments = words.name("a relation").text, _arguments(words)
-            if name not in schema and name.lower() not in found:
-                found[name.lower()] = Table(name, tuple(Column(column, TYPE) for column in _columns(arguments)))
-        else:
-            words.index += 1
-    return list(found.values())
+    words = Rules(query, schema)
+    rules = words.rules()
+    known = {rule.head.text.lower() for rule in rules}
+    found: list[Table] = []
+    for token in (token for rule in rules for token, _ in rule.atoms):
+        if token.text not in schema and token.text.lower() not in known:
+            words.index = words.tokens.index(token) + 1
+            found.append(Table(token.text, tuple(Column(column, TYPE) for column in _columns(_arguments(words)))))
+            known.add(token.text.lower())
+    return found
 
 
-def _arguments(words: Tokens) -> list[str]:
+def _arguments(words: Rules) -> list[str]:
     """Returns the text of each argument of the atom whose parenthesis is the current token."""
     words.want("(")
     found = []

@@ -57,7 +57,9 @@ class Rule:
         found: list[Valuation] = [{}]
         for atom in self.atoms:
             if not atom.negated:
-                found = [made for one in found for row in rows[atom.name] if (made := atom.matches(row, one)) is not None]
+                found = [
+                    made for one in found for row in rows[atom.name] if (made := atom.matches(row, one)) is not None
+                ]
         for one in found:
             missing = all(
                 atom.matches(row, one) is None for atom in self.atoms if atom.negated for row in rows[atom.name]

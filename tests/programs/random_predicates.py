@@ -60,7 +60,10 @@ class Predicates:
 
     def _atoms(self, below: list[str], own: list[str]) -> list[Atom]:
         pick = self.random
-        names = [*own, *pick.choices(below, k=max(0 if own and pick.random() < 0.2 else 1, pick.choice((0, 1, 2)) - len(own)))]
+        names = [
+            *own,
+            *pick.choices(below, k=max(0 if own and pick.random() < 0.2 else 1, pick.choice((0, 1, 2)) - len(own))),
+        ]
         pick.shuffle(names)
         atoms = []
         for i, name in enumerate(names):
@@ -123,7 +126,9 @@ def _select(rule: Rule, arity: dict[str, int]) -> str:
         where.append(" < ".join(bound.get(str(side), str(side)) for side in rule.less))
     rows = f"FROM {', '.join(tables)}" + (f" WHERE {' AND '.join(where)}" if where else "")
     if not rule.function:
-        return f"SELECT {', '.join(f'{bound.get(str(word), word)} AS c{i}' for i, word in enumerate(rule.words))} {rows}"
+        return (
+            f"SELECT {', '.join(f'{bound.get(str(word), word)} AS c{i}' for i, word in enumerate(rule.words))} {rows}"
+        )
     inner = f"SELECT DISTINCT {', '.join(f'{column} AS {word}' for word, column in bound.items())} {rows}"
     call = f"{rule.function}({rule.value})"
     group = f" GROUP BY {', '.join(map(str, rule.words))}" if rule.words else ""

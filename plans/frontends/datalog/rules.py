@@ -57,7 +57,8 @@ class Rules(Head):
         body, atoms = head.text == GOAL, list[tuple[Token, bool]]()
         while self.here.kind != "end" and self.here.text != ".":
             before = self.tokens[self.index - 1].text.lower()
-            if body and self.is_atom(self.index) and before in (":-", GOAL, ",", "not", "!"):
+            word = self.here.text.lower() in ("not", "and", "or")
+            if body and self.is_atom(self.index) and before in (":-", GOAL, ",", "not", "!") and not word:
                 atoms.append((self.here, before in ("not", "!")))
             body = body or self.here.text == ":-"
             self.index += 1

@@ -476,6 +476,84 @@ def test_min_and_max_of_a_recursion_need_steps_that_keep_the_order(outputs: str,
             assert program(text, SCHEMA).stages
 
 
+@every(
+    [
+        (
+            "a AS (SELECT src FROM G UNION SELECT src FROM b), b AS (SELECT MAX(src) AS src FROM a)",
+            "a reads itself in a query that is more than a join; it reads b",
+            "a step joins rows and selects from them;",
+        ),
+        (
+            "a AS (SELECT src FROM G UNION SELECT src FROM b), b AS (SELECT dst AS src FROM G UNION SELECT dst FROM G "
+            "WHERE src NOT IN (SELECT src FROM a))",
+            "b reads a, which reads b in turn, in a query that is more than a join",
+            "a step joins rows and selects from them;",
+        ),
+        (
+            "a AS (SELECT src FROM G UNION SELECT src FROM b), b AS (SELECT dst AS src FROM G UNION SELECT dst FROM G "
+            "WHERE src IN (SELECT src FROM a))",
+            "b tests whether a, which reads b in turn, has a row",
+            "join a, so that each row of it gives rows;",
+        ),
+        (
+            "a AS (SELECT src FROM G UNION SELECT src FROM b), b AS (SELECT src FROM G EXCEPT SELECT src FROM a)",
+            "b reads queries that read it, and is not a UNION",
+            "write WITH RECURSIVE name AS (first rows UNION ",
+        ),
+        (
+            "a AS (SELECT src FROM b), b AS (SELECT src FROM a)",
+            "a reads queries that read it, and is not a UNION",
+            "write WITH RECURSIVE name AS (first rows UNION ",
+        ),
+        (
+            "a AS (SELECT DISTINCT src FROM b), b AS (SELECT DISTINCT src FROM a)",
+            "every branch of a and b reads one of them",
+            "begin with rows that do not",
+        ),
+        (
+            "a AS (SELECT src FROM G UNION SELECT src FROM b), b AS (SELECT src FROM a UNION ALL SELECT dst FROM G)",
+            "b has UNION ALL and a has not, and they read each other",
+            "write UNION in both",
+        ),
+        (
+            "a AS (SELECT src FROM b UNION ALL SELECT src FROM G), b AS (SELECT x.src FROM a x, a y WHERE "
+            "x.src = y.src UNION ALL SELECT src FROM G)",
+            "b has UNION ALL and a step that reads the recursion more than once",
+            "write UNION instead of UNION ALL",
+        ),
+        (
+            "a AS (SELECT src FROM b UNION SELECT src FROM G), b AS (SELECT 'x' AS src UNION SELECT src FROM a)",
+            "column src has the type string here, and int64 in the first rows",
+            "write CAST(... AS int64) here",
+        ),
+        (
+            "a AS (SELECT src FROM G UNION SELECT src FROM b), b AS (SELECT src, dst FROM G UNION SELECT src FROM a)",
+            "this step has 1 columns, but b has 2",
+            "select the same number of columns",
+        ),
+        (
+            "a (n, d) USING KEY (n, min(d)) AS (SELECT src, dst FROM G UNION SELECT n, d FROM b), b (n, d) "
+            "USING KEY (n, max(d)) AS (SELECT src, dst FROM G UNION SELECT n, d FROM a)",
+            "a has MIN of int64 and b has MAX of int64, and they read each other",
+            "give them the same function, of values of the same type",
+        ),
+        ("a AS (SELECT src FROM G), a AS (SELECT dst FROM G)", "two queries in WITH are called a", "rename one"),
+    ]
+)
+def test_queries_that_read_each_other_are_refused_with_what_to_write(ctes: str, sentence: str, hint: str) -> None:
+    found = refused(f"WITH RECURSIVE {ctes} SELECT * FROM a")
+    assert found[0] == sentence
+    assert found[2].startswith(hint)
+
+
+def test_options_of_a_recursion_are_not_dropped() -> None:
+    query = (
+        "WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 9) a (src bigint) AS (SELECT src FROM G) SELECT src FROM a"
+    )
+    with pytest.raises(PlanError, match="options of MUTUALLY RECURSIVE are not supported"):
+        plan(query, SCHEMA, dialect="materialize")
+
+
 def test_clauses_of_a_recursion_are_not_dropped() -> None:
     step = "SELECT G.dst FROM t JOIN G ON t.src = G.src"
     query = f"WITH RECURSIVE t AS (SELECT src FROM G UNION {step}) CYCLE src SET c USING p SELECT src FROM t"

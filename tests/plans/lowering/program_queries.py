@@ -537,14 +537,14 @@ duck.MEANINGS |= {  # of queries that read each other
         (
             E,
             "WITH RECURSIVE p (n, a, b) AS ((SELECT 1, a, b FROM r UNION SELECT 0, k, v FROM t) UNION SELECT 1 - p.n, "
-            "p.a, r.b FROM p JOIN r ON p.b = r.a), even AS (SELECT a, b FROM p WHERE n = 0), odd AS (SELECT a, b FROM p "
-            "WHERE n = 1)",
+            "p.a, r.b FROM p JOIN r ON p.b = r.a), even AS (SELECT a, b FROM p WHERE n = 0), odd AS (SELECT a, b FROM "
+            "p WHERE n = 1)",
         ),
         (
             M,
-            "WITH RECURSIVE p (n, b, c) AS (SELECT 0, k, CAST(NULL AS VARCHAR) FROM t WHERE v > 0 UNION (SELECT 1, s.b, "
-            "s.c FROM p JOIN s ON p.b = s.b WHERE p.n = 0 UNION ALL SELECT 0, r.b, NULL FROM p JOIN r ON p.b = r.a "
-            "WHERE p.n = 1)), n AS (SELECT b AS a FROM p WHERE n = 0), c AS (SELECT c, b FROM p WHERE n = 1)",
+            "WITH RECURSIVE p (n, b, c) AS (SELECT 0, k, CAST(NULL AS VARCHAR) FROM t WHERE v > 0 UNION (SELECT 1, "
+            "s.b, s.c FROM p JOIN s ON p.b = s.b WHERE p.n = 0 UNION ALL SELECT 0, r.b, NULL FROM p JOIN r ON p.b "
+            "= r.a WHERE p.n = 1)), n AS (SELECT b AS a FROM p WHERE n = 0), c AS (SELECT c, b FROM p WHERE n = 1)",
         ),
     )
     if query.startswith(given)
