@@ -298,7 +298,7 @@ def _derived(relation: Relation, stages: Stages) -> int:
         return stage_of(relation, stages)
     number = stages.known.get(id(relation))
     if number is None:
-        query = _with_sources(relation, stages)
+        query = with_room(_with_sources, relation, stages)
         found = selection(query)
         number = stages.linear(found) if found is not None else _core(query, stages)
         stages.known[id(relation)] = number

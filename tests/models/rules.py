@@ -64,13 +64,13 @@ class Rule:
             missing = all(
                 atom.matches(row, one) is None for atom in self.atoms if atom.negated for row in rows[atom.name]
             )
-            if missing and (self.less is None or _is_less(*(one.get(side, side) for side in self.less))):
+            if missing and (self.less is None or _is_less(*(one.get(str(side), side) for side in self.less))):
                 yield one
 
     def rows(self, rows: Mapping[str, set[Row]]) -> set[Row]:
         """What the rule derives."""
         found = {tuple(sorted(one.items())) for one in self.valuations(rows)}
-        heads = [(tuple(dict(one).get(word, word) for word in self.words), dict(one)) for one in found]
+        heads = [(tuple(dict(one).get(str(word), word) for word in self.words), dict(one)) for one in found]
         if not self.function:
             return {head for head, _ in heads}
         groups: dict[Row, list[Any]] = {head: [] for head, _ in heads} or ({} if self.words else {(): []})
@@ -87,7 +87,9 @@ def _is_less(left: Any, right: Any) -> bool:
 def _aggregate(function: str, values: list[Any]) -> Any:
     if function == "count":
         return len(values)
-    return {"sum": sum, "min": min, "max": max}[function](values) if values else None
+    if not values:
+        return None
+    return sum(values) if function == "sum" else min(values) if function == "min" else max(values)
 
 
 def evaluated(components: Sequence[Sequence[Rule]], tables: Mapping[str, set[Row]]) -> dict[str, set[Row]]:

@@ -96,8 +96,8 @@ def test_queries_that_read_each_other_have_the_rows_of_brute_force(seed: int) ->
         ),
         (  # UNION ALL counts derivations
             "postgres",
-            "WITH RECURSIVE a AS (SELECT x, y FROM e UNION ALL SELECT x, y FROM b), b AS (SELECT a.x, e.y FROM a JOIN e "
-            "ON a.y = e.x) SELECT x, y, COUNT(*) AS n FROM a GROUP BY x, y",
+            "WITH RECURSIVE a AS (SELECT x, y FROM e UNION ALL SELECT x, y FROM b), b AS (SELECT a.x, e.y FROM a JOIN "
+            "e ON a.y = e.x) SELECT x, y, COUNT(*) AS n FROM a GROUP BY x, y",
             {(1, 2, 1), (1, 3, 2), (2, 3, 1), (7, 8, 1)},
         ),
         (  # each in a form of its own

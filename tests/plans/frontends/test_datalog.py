@@ -147,7 +147,7 @@ NAMED: dict[str, object] = {
 
 def test_every_query_of_the_page_is_planned() -> None:
     found = re.findall(r"^\| `(.*?)` \|", PAGE, re.MULTILINE)
-    assert len(found) == 12
+    assert len(found) == 14
     assert all(program(query, NAMED).stages for query in found)
 
 

@@ -105,6 +105,16 @@ def test_an_absurd_depth_is_refused_with_its_place(query: str, place: str) -> No
     assert len(str(caught.value)) < 1000, "of a long line, the part that matters is shown"
 
 
+STEPS = " ".join(f"p{i}(a) :- p{i - 1}(a), g(a, _)." for i in range(1, 200))
+
+
+@every([f"p0(a) :- g(a, _). {STEPS}", f"p0(a) :- g(a, _). {STEPS} p0(a) :- p199(a). ?- p150(a)."])
+def test_many_predicates_are_planned_and_maintained_from_deep_inside_a_program(rules: str) -> None:
+    view = far_down(lambda: view_of(rules, SCHEMA))
+    delta = far_down(lambda: view.apply({"g": [{"a": 1, "b": 2}]}))
+    assert delta.num_rows == 1
+
+
 def test_too_many_queries_in_with_are_refused() -> None:
     names = [f"t{i} AS (SELECT a FROM g)" for i in range(MAX_NESTING + 1)]
     with pytest.raises(PlanError, match="WITH names more than"):

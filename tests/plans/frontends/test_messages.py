@@ -537,6 +537,16 @@ def test_min_and_max_of_a_recursion_need_steps_that_keep_the_order(outputs: str,
             "a has MIN of int64 and b has MAX of int64, and they read each other",
             "give them the same function, of values of the same type",
         ),
+        (
+            "a AS (SELECT src FROM b UNION SELECT src FROM G), b AS (SELECT DISTINCT src, src FROM a)",
+            "table b has two columns called src",
+            "",
+        ),
+        (
+            "a AS (SELECT src FROM G UNION SELECT id FROM P), P AS (SELECT src AS id FROM G)",
+            "a reads P, which is a table and a query that follows in WITH",
+            "give the query another name",
+        ),
         ("a AS (SELECT src FROM G), a AS (SELECT dst FROM G)", "two queries in WITH are called a", "rename one"),
     ]
 )

@@ -171,7 +171,9 @@ class _Recursion(Steps[exp.Expression]):
         reading, rows = self._scope.reading, dict[str, Table]()
         for name, known in columns.items():
             taken = [*reading.schema, *(table.name for table in rows.values())]
-            rows[name] = rows_of(self.spelled(name), known, self._ctes[name].distinct, taken)
+            cte = self._ctes[name]
+            make = partial(rows_of, cte.cte.alias, known, cte.distinct, taken)
+            rows[name] = self._scope.text.guarded(cte.cte, make)
         visible: dict[str, Cte | Table] = {**self._scope.ctes, **rows}
         for name, part in self._parts.items():
             visible[name] = (part.this, tuple(part.alias_column_names), visible)

@@ -70,10 +70,15 @@ def _mark(clause: exp.With, tables: Container[str], text: Text) -> None:
         twice = next(cte for cte in clause.expressions if named[cte.alias.lower()] is not cte)
         raise text.error(f"two queries in WITH are called {twice.alias}", named[twice.alias.lower()], "rename one")
     free = bool(clause.args.get("recursive"))
-    reads = {
-        name: [other for other in named if (free or (other == name not in tables)) and reads_of(cte.this, other)]
-        for name, cte in named.items()
-    }
+    reads: dict[str, list[str]] = {}
+    for name, cte in named.items():
+        reads[name] = [
+            other for other in named if (free or (other == name not in tables)) and reads_of(cte.this, other)
+        ]
+        later = next((one for one in reads[name] if one not in (*reads, name) and one in tables), None)
+        if later is not None:
+            what = f"{cte.alias} reads {named[later].alias}, which is a table and a query that follows in WITH"
+            raise text.error(what, cte, "give the query another name")
     order: list[str] = []
     for names in components(reads):
         if len(names) == 1 and names[0] not in reads[names[0]]:
