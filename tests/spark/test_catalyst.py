@@ -28,7 +28,7 @@ from tests.plans.lowering import program_queries
 SCHEMA = Schema.of(program_queries.TABLES)
 QUERIES = [text for text in program_queries.QUERIES if "RECURSIVE" not in text]  # Spark has no UNION in recursions
 REFUSED = {  # read by the own reader, not by way of Spark's plan
-    "inside of another one": "subqueries inside of subqueries that read the query around them",
+    "a nested subquery cannot read": "subqueries inside of subqueries that read the query around them",
     "cannot be resolved": "Spark's analyzer resolves no name two queries out",
 }
 UNKNOWN = "a value of IN with a subquery is NULL where only a NULL could be equal, but FALSE in Spark"
