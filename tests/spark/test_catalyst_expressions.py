@@ -20,6 +20,8 @@ REFUSED = (
     "needs a constant",  # where Spark casts one
     "is reserved",  # the BIGINT that stands for NULL
     "CURRENT_TIME_ZONE",  # of the session: CONVERT_TIMEZONE from it
+    "needs an order",  # of structs: the plan has the default order of ARRAY_SORT as comparisons
+    "TO_NUMBER is not supported",  # what other dialects mean by theirs
 )  # fmt: skip
 
 
@@ -27,12 +29,9 @@ REFUSED = (
 def test_an_expression_has_one_value_whoever_reads_it(spark, share: int) -> None:
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     rows, chosen, refused = columns(), cases()[::share], 0
-    for text, theirs, _ in chosen:
-        try:
-            found = _read(spark, theirs)
-        except PlanError as error:
-            if not any(reason in str(error) for reason in REFUSED):
-                raise
+    for (text, theirs, _), found in zip(chosen, _read_each(spark, [theirs for _, theirs, _ in chosen]), strict=True):
+        if isinstance(found, PlanError):
+            assert any(reason in str(found) for reason in REFUSED), f"{theirs}: {found}"
             refused += 1
             continue
         wanted = expression(text)
@@ -43,10 +42,25 @@ def test_an_expression_has_one_value_whoever_reads_it(spark, share: int) -> None
     assert refused <= len(chosen) // 15
 
 
-def _read(spark, text: str) -> Expr:
-    """The expression that Spark's plan has, over the names of columns."""
-    outputs = dict(relation_of(spark, f"SELECT row, {text} AS v FROM t", SCHEMA).outputs)
-    return substitute(outputs["v"], lambda name: col(name.rpartition(".")[2], tables()["t"][name.rpartition(".")[2]]))
+def _read_each(spark, texts: list[str]) -> list[Expr | PlanError]:
+    """What `_read` returns or raises for each text: a query of a hundred texts takes hardly longer."""
+    if len(texts) <= 100:
+        try:
+            return [*_read(spark, *texts)]
+        except PlanError as error:
+            if len(texts) == 1:
+                return [error]
+    half = len(texts) // 2
+    return [*_read_each(spark, texts[:half]), *_read_each(spark, texts[half:])]
+
+
+def _read(spark, *texts: str) -> list[Expr]:
+    """The expressions that Spark's plan has, over the names of columns."""
+    values = ", ".join(f"{text} AS v{number}" for number, text in enumerate(texts))
+    outputs = dict(relation_of(spark, f"SELECT row, {values} FROM t", SCHEMA).outputs)
+    found = (outputs[f"v{number}"] for number in range(len(texts)))
+    known = {name: col(name, type_) for name, type_ in tables()["t"].items()}
+    return [substitute(one, lambda name: known[name.rpartition(".")[2]]) for one in found]
 
 
 @pytest.mark.parametrize("text", ["str {} 'a!%' ESCAPE '!'", "row IN (SELECT row FROM t WHERE str {} 'x' ESCAPE '!')"])
@@ -54,11 +68,11 @@ def _read(spark, text: str) -> Expr:
 def test_like_with_another_escape_is_refused_and_not_misread(spark, like: str, text: str) -> None:
     with pytest.raises(PlanError, match="LIKE with ESCAPE cannot be read from Spark's plan"):
         _read(spark, text.format(like))
-    assert _read(spark, f"str {like} 'a%'") == expression(f"str {like} 'a%'")
+    assert _read(spark, f"str {like} 'a%'") == [expression(f"str {like} 'a%'")]
 
 
 @pytest.mark.parametrize("ansi", [True, False])
 def test_the_size_of_null_is_what_the_plan_says(spark, ansi: bool) -> None:
     spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
-    found = _read(spark, "SIZE(arr)")
+    (found,) = _read(spark, "SIZE(arr)")
     assert found == expression("SIZE(arr)" if ansi else "COALESCE(SIZE(arr), -1)")
