@@ -188,6 +188,19 @@ def test_a_batch_that_is_undone_and_applied_again_gives_the_same_rows(query: str
         assert rows_of_engine(engine) == rows_of_engine(once)
 
 
+@pytest.mark.parametrize("on_missing", ["ignore", "trust"])
+def test_a_key_of_texts_is_known_after_compaction_though_nothing_else_keeps_them(on_missing: str) -> None:
+    orders = {**ORDERS, "columns": {"id": "string", "v": "string", "n": "int64"}}
+    view = crown.view(COUNTED, {"o": orders}, on_missing=on_missing)
+    for start in (0, 40, 80):
+        view.apply({"o": [{"id": f"order {i}", "v": "a", "n": 1} for i in range(start, start + 40)]})
+        view.compact()
+    for i in range(120):
+        with pytest.raises(DuplicateKeyError):
+            view.apply({"o": [{"id": f"order {i}", "v": "b", "n": 1}]})
+    assert list(view) == [{"v": "a", "c": 120, "s": 120}]
+
+
 def test_views_that_are_saved_opened_again_or_added_later_keep_their_keys(tmp_path: Path) -> None:
     twin, view, db = Twin(8), crown.view(ROWS, SCHEMA), crown.database(SCHEMA)
     db.view("first", ROWS)
