@@ -26,7 +26,7 @@ from plans.time.windows import Window, bound, not_null
 def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Relation:
     """Returns a query as a relation of the query algebra.
 
-    Three languages are supported: Datalog has `:-`, a motif `-[...]->`, everything else is SQL. `dialect` of SQL is
+    Three languages are supported: Datalog has `:-` or `?-`, a motif `-[...]->`, everything else is SQL. `dialect` of SQL is
     that of `plan`. Issues a QueryWarning for a text that may be meant differently.
     """
     if not isinstance(query, str):

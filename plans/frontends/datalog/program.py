@@ -55,7 +55,8 @@ class _Program:
         heads = [rules[0].head for rules in self.rules.values()]
         tables = [head for head in heads if head.text in schema]
         if tables and len(heads) + len(self._goals) > 1:
-            what = f"Datalog: {tables[0].text} is the name of a table, so no rule can read this predicate"
+            kind = "view" if tables[0].text.lower() in schema.derived else "table"
+            what = f"Datalog: {tables[0].text} is the name of a {kind}, so no rule can read this predicate"
             raise self.reader.error(what, tables[0], "give the head another name")
         read = set() if tables else set(self.rules)
         self.reads = {name: set().union(*(rule.reads for rule in rules)) & read for name, rules in self.rules.items()}
