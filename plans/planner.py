@@ -26,8 +26,8 @@ from plans.time.windows import Window, bound, not_null
 def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Relation:
     """Returns a query as a relation of the query algebra.
 
-    Three languages are supported: Datalog has `:-` or `?-`, a motif `-[...]->`, everything else is SQL. `dialect` of SQL is
-    that of `plan`. Issues a QueryWarning for a text that may be meant differently.
+    Three languages are supported: Datalog has `:-` or `?-`, a motif `-[...]->`, everything else is SQL. `dialect` of
+    SQL is that of `plan`. Issues a QueryWarning for a text that may be meant differently.
     """
     if not isinstance(query, str):
         raise PlanError(f"a query is text, not {_kind(query)}")
