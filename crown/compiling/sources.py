@@ -24,7 +24,7 @@ def digest_of(file: Path) -> str:
     digest = hashlib.sha256()
     for module, source in sorted(sources_of(file).items()):
         digest.update(module.encode())
-        digest.update(source.read_bytes())
+        digest.update(_text_of(source))
     return digest.hexdigest()
 
 
@@ -41,10 +41,8 @@ def sources_of(file: Path) -> dict[str, Path]:
     while todo:
         for module in _imported(todo.pop()):
             root = roots.get(module.partition(".")[0])
-            if root is None or module in found:
-                continue
-            source = root.joinpath(*module.split(".")).with_suffix(".py")
-            if source.is_file():
+            source = None if root is None or module in found else _source_of(module, root)
+            if source is not None:
                 found[module] = source
                 if "kernels" in module.split(".")[:-1]:
                     todo.append(source)
@@ -54,10 +52,22 @@ def sources_of(file: Path) -> dict[str, Path]:
 
 
 @cache
+def _source_of(module: str, root: Path) -> Path | None:
+    """Returns the file of a module below a folder, or None if there is none."""
+    source = root.joinpath(*module.split(".")).with_suffix(".py")
+    return source if source.is_file() else None
+
+
+@cache
+def _text_of(file: Path) -> bytes:
+    return file.read_bytes()
+
+
+@cache
 def _imported(file: Path) -> frozenset[str]:
     """Returns the names of modules that a file may import at its top."""
     found = set()
-    for package, names, module in _IMPORT.findall(file.read_text()):
+    for package, names, module in _IMPORT.findall(_text_of(file).decode()):
         found.add(module or package)
         found |= {f"{package}.{name}" for name in _NAME.findall(names)}
     return frozenset(found)
