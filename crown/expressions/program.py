@@ -18,7 +18,7 @@ import numpy as np
 from crown.expressions.kernels import decimals as D
 from crown.expressions.kernels import evaluate as E
 from crown.expressions.literals import NotNative, is_text, is_wide, literal_words, pair
-from crown.expressions.moments import MOMENTS, rewritten
+from crown.expressions.rewrites import MOMENTS, rewritten
 from crown.store.arrow_buffers import encoded
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary

@@ -312,7 +312,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         if not self.header[A.H_OPEN]:
             return  # the batch is committed
         try:
-            if self._in_step or any(stage.resumes for stage in self.stages if isinstance(stage, Join)):
+            if self._in_step or any(stage.resumes for stage in self.stages if isinstance(stage, (Join, Fixpoint))):
                 raise UnusableStateError("it is unknown how much of the batch was applied")
             with self.memory.budget.lifted():
                 self._undo_stages([number for number in range(len(self.stages)) if number in nets], dict(nets))

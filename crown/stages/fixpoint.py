@@ -22,7 +22,9 @@ The value of each row that stays is that of a derivation from the inputs, and no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -31,18 +33,19 @@ from typing_extensions import override
 from crown.engine.kernels.update import MAX_COPIES
 from crown.errors import ChangeError
 from crown.kernels.memory.arena import H_STEPS, T_TALLIES
-from crown.stages.feeds import readers
+from crown.results.columns import NativeFeed
+from crown.stages.feeds import native_feeds, readers
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
+from crown.stages.kernels.recursions import BEST, COUNT, FOUNDED, STAMP
 from crown.stages.protocol import REFUSALS, Part, Stage
-from crown.stages.tables.counted_tuples import CountedTuples
+from crown.stages.tables.derived_rows import DerivedRows
 from crown.stages.top import Top
 from crown.store.zset import Zset
 from plans.programs.reads import key_of
 from plans.programs.stages import FixpointStage
 from plans.schema import Column
 
-COUNT, FOUNDED, STAMP, BEST = range(4)
 MOST_ROUNDS = 10_000
 """A batch with more rounds is rejected: it does not end, as far as can be known."""
 _ENDLESS = {
@@ -52,6 +55,23 @@ _ENDLESS = {
     "best": "with MIN or MAX does not end; nothing was applied. Rows derive better values for themselves in a circle, "
     "or a condition that ends it is missing",
 }
+
+
+@dataclass
+class Started:
+    """What a native call has done of a batch: rounds, and stages of the body in the next one.
+
+    ``log``, ``applied``: see `Fixpoint`. ``changed``: the changes of the rows. ``absent``: rows that may have to be
+    inserted. ``pending``: the changes of the tables of the body in the next round. ``made``: by number, what stages of
+    the body have made of them.
+    """
+
+    log: list[tuple[Zset, int]] = field(default_factory=list)
+    applied: list[Sequence[Zset]] = field(default_factory=list)
+    changed: list[Zset] = field(default_factory=list)
+    absent: list[Zset] = field(default_factory=list)
+    pending: Sequence[Zset] = ()
+    made: dict[int, Zset] = field(default_factory=dict)
 
 
 class Fixpoint(Stage):
@@ -82,21 +102,44 @@ class Fixpoint(Stage):
         self.undone = False
         self._check = check
         self._stopped = False  # True if what stops the batch does so at a place where its state is known
+        self.started: Started | None = None  # what a native call has done of the batch that is applied next
+        self.tables = tables
         self._part = part
         self._readers = readers(stage.feeds, sources, part.dictionary)
         self._names = [table.name.lower() for table in stage.tables]
         rows = [column.name.lower() for column in stage.tables[-1].columns]
         self._read = [rows.index(column.name.lower()) for column in tables[-1]]
+        self._empty_change = Zset.empty(len(self.columns) + 1)
         self._empty = [Zset.empty(len(columns)) for columns in tables]
         self._sources = [tuple(key_of(source) for source in inner.inputs) for inner in body]
         self._idle = [None if has_first_row(inner) else Zset.empty(len(inner.columns)) for inner in body]
         part.open(1)
         counts = 1 if not stage.distinct else 3 if best is None else 4
-        self._rows = CountedTuples(part, 0, len(self.columns), counts)
-        self._record, _ = part.record(self._rows.table + T_TALLIES, 1)
+        self._rows = DerivedRows(part, 0, len(self.columns), counts)
+        self.record, _ = part.record(self._rows.table + T_TALLIES, 1)
         self._log: list[tuple[Zset, int]] = []  # what this batch has added to the counts of rows: events, and the count
         self._applied: list[Sequence[Zset]] = []  # the changes of the tables of the body, in this batch
         self._judged: list[Zset] = []  # the changes of the candidates, in this batch
+
+    @property
+    def table(self) -> int:
+        """Returns the table of its rows."""
+        return self._rows.table
+
+    @property
+    def resumes(self) -> bool:
+        """Returns True if a native call has applied a part of a batch with which the stage has not continued yet."""
+        return self.started is not None
+
+    def native_feeds(self) -> Sequence[NativeFeed] | str:
+        """Returns how a kernel makes the rows of each table of the body, or why it cannot run the recursion."""
+        if not self.stage.distinct:
+            return "a recursion with UNION ALL takes steps"
+        if self.best is not None:
+            return "a recursion with MIN or MAX takes steps"
+        if self._read != list(range(len(self.columns) + 1)):
+            return "the steps of the recursion read only some of its columns"
+        return native_feeds(self._readers)
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
@@ -104,11 +147,15 @@ class Fixpoint(Stage):
         """Applies a batch. O(rows that are derived from what changes, once per round in which they change). Raises
         ChangeError if the rounds do not end."""
         self.undone = self._stopped = False
-        self._log, self._applied, self._judged = [], [], []
+        started, self.started = self.started or Started(), None
+        self._log, self._applied, self._judged = started.log, started.applied, []
         try:
-            given = [reader.zset(net).net() for reader, net in zip(self._readers, nets, strict=True)]
-            derived = self._derived([*given, self._empty[-1]])
-            changed = self._in_stamps(derived) if self.stage.distinct else self._in_sums(derived)
+            pending = started.pending
+            if not pending:
+                given = [reader.zset(net).net() for reader, net in zip(self._readers, nets, strict=True)]
+                pending = [*given, self._empty[-1]]
+            derived = self._derived(pending, started.made)
+            changed = self._in_stamps(derived, started) if self.stage.distinct else self._in_sums(derived)
             return Zset.gathered(changed, len(self.columns)).net()
         except BaseException as error:
             if self._stopped or isinstance(error, REFUSALS):  # otherwise it is unknown what was done
@@ -132,18 +179,17 @@ class Fixpoint(Stage):
             derived = self._derived_by(net)
         raise AssertionError("the rounds end, or raise an error")
 
-    def _in_stamps(self, derived: Zset) -> list[Zset]:
+    def _in_stamps(self, derived: Zset, started: Started) -> list[Zset]:
         """Returns the changes of the rows, which are there if they are derived."""
-        changed: list[Zset] = []
-        absent: list[Zset] = []  # rows that were not there when their derivations changed
+        changed, absent = started.changed, started.absent
         for _ in self._rounds():
             lost, missing = self._counted(derived)
+            change = self._deleted(lost)
             absent += missing
-            if len(lost):
-                absent.append(lost)
-                change = self._deleted(lost)
+            if len(change):
+                absent.append(_without_last(change))
             else:
-                change = self._inserted(_distinct(absent, len(self.columns)))
+                change = self._inserted(Zset.gathered(absent, len(self.columns)))
                 absent = []
                 if not len(change):
                     return changed
@@ -164,21 +210,17 @@ class Fixpoint(Stage):
         raise ChangeError(f"a recursion {_ENDLESS[kind]} ({why})")
 
     def _counted(self, derived: Zset) -> tuple[Zset, list[Zset]]:
-        """Adds gained and lost derivations to the counts of their rows. Returns the rows that are there and must be
-        deleted, and rows that are not there and may have to be inserted."""
-        rows, stamps = _without_last(derived), derived.rows[:, -1]
-        stamped = self._add(rows, COUNT)[:, STAMP]
-        founded = rows[stamps < stamped]
-        self._add(founded, FOUNDED)
-        lost = _distinct([founded[founded.weights < 0]], len(self.columns))
-        if len(lost):
-            lost = lost[self._rows.counts_of(lost)[:, FOUNDED] == 0]
+        """Adds gained and lost derivations to the counts of their rows. Returns rows that must be deleted if they are
+        there, and rows that are not there and may have to be inserted."""
+        rows = _without_last(derived)
+        before = self._add(rows, COUNT)
+        founded, lost = self._rows.add_founded(rows, derived.rows[:, -1], before)
+        self._log.append((founded, FOUNDED))
         if self.best is None:
-            return lost, [rows[stamped == 0]]
+            return lost, [rows[before[:, STAMP] == 0]]
         judged = self._judge(self.best, rows.net())
         worse = judged[judged.weights < 0]
-        worse = worse[self._rows.counts_of(worse)[:, STAMP] > 0]
-        return _distinct([lost, worse], len(self.columns)), [judged[judged.weights > 0]]
+        return Zset.gathered([lost, worse], len(self.columns)), [judged[judged.weights > 0]]
 
     def _judge(self, best: Top, net: Zset) -> Zset:
         """Counts which rows are the best, after their derivations have changed. Returns the rows that have become the
@@ -192,26 +234,26 @@ class Fixpoint(Stage):
         return judged
 
     def _deleted(self, rows: Zset) -> Zset:
-        """Deletes rows. Returns them with their stamps, as a change of the last table of the body."""
-        counts = self._rows.counts_of(rows)
-        stamps = counts[:, STAMP]
-        self._add(Zset(rows.rows, -stamps), STAMP)
-        if self.best is not None:  # for a better row, while it has founded derivations
-            self._add(Zset(rows.rows, -counts[:, FOUNDED]), FOUNDED)
-        return Zset(np.column_stack([rows.rows, stamps]), -rows.weights)
+        """Deletes those rows that are there. Returns them with their stamps, as a change of the last table of the
+        body."""
+        if not len(rows):
+            return self._empty_change
+        change, founded = self._rows.delete(rows)
+        deleted = _without_last(change)
+        self._log += (Zset(deleted.rows, -change.rows[:, -1]), STAMP), (Zset(deleted.rows, -founded), FOUNDED)
+        return change
 
     def _inserted(self, rows: Zset) -> Zset:
         """Inserts those rows that are not there, and have derivations or, with MIN or MAX, are the best, with a new
         stamp. Returns them with it, as a change of the last table of the body."""
-        counts = self._rows.counts_of(rows)
-        derived = (counts[:, STAMP] == 0) & (counts[:, COUNT if self.best is None else BEST] > 0)
-        rows = rows[derived]
-        arena = self._part.arena
-        arena[self._record] += len(rows) > 0
-        stamps = np.full(len(rows), arena[self._record])
-        self._add(Zset(rows.rows, stamps), STAMP)
-        self._add(Zset(rows.rows, counts[derived, COUNT]), FOUNDED)
-        return Zset(np.column_stack([rows.rows, stamps]), rows.weights)
+        if not len(rows):
+            return self._empty_change
+        arena, wanted = self._part.arena, COUNT if self.best is None else BEST
+        change, counts = self._rows.insert(rows, wanted, int(arena[self.record]) + 1)
+        inserted = _without_last(change)
+        self._log += (Zset(inserted.rows, change.rows[:, -1]), STAMP), (Zset(inserted.rows, counts), FOUNDED)
+        arena[self.record] += len(change) > 0
+        return change
 
     def _add(self, events: Zset, count: int) -> np.ndarray:
         """Adds the weights of events to a count of their rows. Returns their counts before."""
@@ -224,9 +266,9 @@ class Fixpoint(Stage):
         read = change if self._read == list(range(change.width)) else change.project(self._read).net()
         return self._derived([*self._empty[:-1], read])
 
-    def _derived(self, nets: Sequence[Zset]) -> Zset:
+    def _derived(self, nets: Sequence[Zset], made: Mapping[int, Zset] = MappingProxyType({})) -> Zset:
         """Applies changes of the tables of the body. Returns the derivations that are gained and lost. If it raises,
-        the body is unchanged."""
+        the body is unchanged. ``made``: by number, what stages have made of them already."""
         found: dict[str | int, Zset] = dict(zip(self._names, nets, strict=True))
         done: list[tuple[Stage, list[Zset]]] = []
         inner: Stage | None = None
@@ -234,10 +276,10 @@ class Fixpoint(Stage):
             for number, (inner, sources) in enumerate(zip(self.body, self._sources, strict=True)):
                 inputs = [found[source] for source in sources]
                 idle = self._idle[number]
-                if idle is not None and not any(map(len, inputs)):
+                if number not in made and idle is not None and not any(map(len, inputs)):
                     found[number] = idle
                     continue
-                found[number] = inner.apply(inputs)
+                found[number] = made[number] if number in made else inner.apply(inputs)
                 done.append((inner, inputs))
         except BaseException:
             with self._part.budget.lifted():
@@ -316,10 +358,3 @@ def has_first_row(stage: Stage) -> bool:
 
 def _without_last(rows: Zset) -> Zset:
     return Zset(rows.rows[:, :-1], rows.weights)
-
-
-def _distinct(parts: Sequence[Zset], width: int) -> Zset:
-    """Returns the rows of some parts once each, with the weight 1."""
-    rows = np.concatenate([part.rows for part in parts]) if parts else np.empty((0, width), np.int64)
-    found = Zset(rows, np.ones(len(rows), np.int64)).net()
-    return Zset(found.rows, np.ones(len(found), np.int64))

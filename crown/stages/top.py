@@ -14,6 +14,7 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.memory.tables import table_at
+from crown.results.columns import NativeFeed
 from crown.stages.feeds import Reader
 from crown.stages.kernels.trees import tops as kernels
 from crown.stages.kernels.trees.ordered import EXACT
@@ -42,12 +43,21 @@ class Top(InOrder, Stage):
         self.trees = Partitions(
             part,
             int(table_at(0)),
-            [column.type for column in self._stored_columns],
+            self.stored_types,
             keyed,
             order_words(self._stored_columns, stage.order, keyed),
         )
         self._end = stage.offset + stage.limit
         part.open(1)
+
+    @property
+    def stored_types(self) -> list[str]:
+        """Returns the types of the columns that it stores, the first of which are those of its rows."""
+        return [column.type for column in self._stored_columns]
+
+    def native_feed(self) -> NativeFeed | str:
+        """Returns how a kernel makes the rows that it stores, or why it cannot."""
+        return self._reader.native_feed([column.name for column in self._stored_columns])
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 

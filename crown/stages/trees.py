@@ -65,13 +65,17 @@ class Trees:
         """Returns rows sorted so that neighbours often share a leaf, if there are many rows per tree, else the rows
         unchanged. The columns of the trees begin at column ``first``. O(n log n)."""
         if (
-            len(net) < max(_SORTED, _MANY * trees)
+            len(net) < self.sorted_from(trees)
             or not len(self.spec)
             or self.spec[1] not in (orders.BY_WORD, orders.BY_FLOAT)
         ):
             return net
         order = np.argsort(net.columns()[first + int(self.spec[0])])
         return Zset.of_columns(np.take(net.columns(), order, axis=1), net.weights[order])
+
+    def sorted_from(self, trees: int) -> int:
+        """Returns the number of rows from which rows for so many trees are sorted first."""
+        return max(_SORTED, _MANY * trees)
 
     def strides(self, n: int) -> np.ndarray:
         """Returns the offsets of the columns of ``n`` rows, int64[width, n] in one piece."""

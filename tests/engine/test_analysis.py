@@ -79,7 +79,7 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
         (
             "SELECT a, COUNT(*) AS k FROM n GROUP BY a ORDER BY k LIMIT 3",
             "stage 0: one native call; "
-            "stage 1: steps: only joins, groups, set operations and linear stages have a native form",
+            "stage 1: steps: only joins, groups, set operations, linear stages and recursions have a native form",
         ),
     ],
 )

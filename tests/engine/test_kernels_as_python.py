@@ -28,6 +28,7 @@ NATIVE = {
         "duplicates, of some columns",
         "three hops",
     ),
+    "recursions": ("closure", "rows that are read twice"),
     "joined_groups": ("hops, all of them", "one group", "products"),
     "chains": (
         "a cyclic join, of which a join reads",
@@ -36,6 +37,7 @@ NATIVE = {
         "arguments that are computed of joined rows",
         "computed columns of groups",
         "computed keys",
+        "first rows of groups",
         "numbers of two words",
         "one group, which HAVING hides",
     ),

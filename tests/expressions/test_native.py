@@ -96,7 +96,7 @@ SIZES += ["decimal(18,18)", "decimal(19,4)", "decimal(34,30)", "decimal(38,0)", 
 def test_every_two_numbers(left: str, right: str) -> None:
     rng = random.Random(f"{left} {right}")
     given = {"a": totality._column(left, rng, 40), "b": totality._column(right, rng, 40)}
-    for op in ("add", "sub", "mul", "div", "mod", "eq", "lt", "le"):
+    for op in ("add", "sub", "mul", "div", "mod", "eq", "lt", "le", "greatest", "least"):
         try:
             expr = call(op, col("a", left), col("b", right))
         except PlanError:  # a type that no decimal has
@@ -119,6 +119,7 @@ def test_arithmetic_and_comparisons_of_numbers_have_native_forms() -> None:
     texts += ["TIMESTAMP_MICROS(UNIX_MICROS(inst) - PMOD(UNIX_MICROS(inst), 2000000))", "ntz + INTERVAL 10 SECONDS"]
     texts += ["str = 'a'", "str IN ('a', '', 'no row has this')", "str <> 'a%b'"]
     texts += ["CASE WHEN flag THEN dec ELSE dec2 END", "COALESCE(wide, wide2)", "CAST(big AS DECIMAL(38,4))", "-cent"]
+    texts += ["GREATEST(big, big2, 3)", "LEAST(wide, wide2)", "GREATEST(day, DATE '2024-01-05')"]
     for text in texts:
         assert native((cases.expression(text),)) is not None, text
     assert all(needs_no_arrow(cases.expression(text)) for text in texts)

@@ -1,4 +1,5 @@
-"""The words of a block, which are in the state of a native call. For the terms see ``crown.programs.kernels.pipeline``.
+"""Words that several operators of a native call have in common: those of a block, which are in the state, and the first
+ones of an operator with state, in the plan. For the terms see ``crown.programs.kernels.pipeline``.
 
 A block has the tuples of a source or of an operator, column by column. Its columns need not be adjacent, and may be
 columns of another block: word ``B_FORMS`` points to two words per column, the form of its codes (``WORDS``, ``CODES``
@@ -24,3 +25,12 @@ from __future__ import annotations
     B_WEIGHT_SUM,  # sum of the weights
     BLOCK_WORDS,
 ) = range(13)
+# The first words of an operator with state.
+(
+    STATE,  # its first word in the state
+    ARENA,  # the first of two words in the state: the address of its arena, and its size
+    STAGE_BLOCK,  # number of the block of the rows of its stage; -1 if nothing counts them
+    READ_COUNT,  # number of the blocks that the stage reads; -1 if it counts its work itself
+    READS_AT,  # offset of the list of these blocks
+    HEAD_WORDS,
+) = range(6)

@@ -10,19 +10,25 @@ from crown.kernels.jit import device
 from crown.kernels.memory.addresses import words_at
 from crown.kernels.memory.arena import H_BUDGET, H_ROOT, H_VERSION, ZERO
 from crown.kernels.memory.pointers import beyond
-from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
+from crown.programs.kernels.blocks import (
+    B_FORMS,
+    B_NULLS,
+    B_TUPLES,
+    B_WEIGHTS,
+    BLOCK_WORDS,
+    HEAD_WORDS,
+    READS_AT,
+    STATE,
+)
 from crown.stages.kernels.groups import batch as group_batch
 from crown.stages.kernels.groups import outputs, values
 
-# Words of a group stage in the plan.
+# Words of a group stage in the plan, behind those of its head.
 (
-    G_STATE,  # its first word in the state
     G_TABLE,  # the table of its groups
     G_PLAN_AT,  # offset of its plan (``P_KEYS`` ... of ``batch``)
-    G_INPUT,  # number of the block that it reads
     G_EVENTS,  # number of the block of its events: the same, or made from it by a feed
     G_OUTPUT,  # number of the block of the rows of its groups
-    G_STAGE_BLOCK,  # number of the block of the rows of the stage: the same, or its net
     G_KEYS_AT,  # offset of the list of the columns of events that are its keys
     G_SUMS_AT,  # offset of the recipes of its sums
     G_CARRIED_AT,  # offset of the recipes of the sums that the weights of rows carry
@@ -31,7 +37,7 @@ from crown.stages.kernels.groups import outputs, values
     G_FIRST_TEXT,  # number of the first text that this plan names
     G_FORMS_AT,  # offset of the forms of its columns
     GROUPS_WORDS,
-) = range(15)
+) = range(HEAD_WORDS, HEAD_WORDS + 12)
 # Words of a group stage in the state, behind those of its batch.
 (
     GS_NUMBERS,  # word of the memory with the group number of each event
@@ -54,7 +60,7 @@ def apply_groups(plan, op, identity, dictionary, octets, memory, scratch, texts,
     ``texts``: where the codes of their texts begin; ``blocks``: the word of the state where the blocks begin;
     ``grown``: the words that other parts of the program have taken during the call. They count against the budget.
     """
-    stage_plan, stage = beyond(plan, plan[op + G_PLAN_AT]), beyond(state, plan[op + G_STATE])
+    stage_plan, stage = beyond(plan, plan[op + G_PLAN_AT]), beyond(state, plan[op + STATE])
     arena = words_at(stage[GS_ARENA], stage[GS_ARENA_WORDS])
     events, output = blocks + BLOCK_WORDS * plan[op + G_EVENTS], blocks + BLOCK_WORDS * plan[op + G_OUTPUT]
     keys, width, columns = (
@@ -63,7 +69,8 @@ def apply_groups(plan, op, identity, dictionary, octets, memory, scratch, texts,
     n, max_groups = state[events + B_TUPLES], stage[GS_MAX_GROUPS]
     for x in range(group_batch.STATE_WORDS):
         stage[x] = 0
-    if state[blocks + BLOCK_WORDS * plan[op + G_INPUT] + B_TUPLES] == 0 and stage_plan[group_batch.P_SINGLE_GROUP] == 0:
+    read = blocks + BLOCK_WORDS * plan[plan[op + READS_AT]]
+    if state[read + B_TUPLES] == 0 and stage_plan[group_batch.P_SINGLE_GROUP] == 0:
         _describe_block(plan, op, memory, free, columns, ZERO, free + 2 * columns, state, output)
         return group_batch.DONE  # a stage without input changes is skipped
     forms, weights = beyond(memory, state[events + B_FORMS]), beyond(memory, state[events + B_WEIGHTS])

@@ -30,7 +30,7 @@ from crown.kernels.memory.addresses import constants_at, halves_at, words_at
 from crown.kernels.memory.arena import H_BUDGET, H_LOANS, H_OPEN, H_WRAPPED, ZERO
 from crown.kernels.memory.context import Context
 from crown.kernels.memory.pointers import beyond
-from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
+from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS, HEAD_WORDS, STATE
 from crown.programs.kernels.join_inputs import (
     I_ALIAS_COUNT,
     I_ALIASES_AT,
@@ -52,9 +52,8 @@ from crown.programs.kernels.join_inputs import (
 )
 from crown.programs.kernels.sources import net_tuples
 
-# Words of a join in the plan.
+# Words of a join in the plan, behind those of its head.
 (
-    J_STATE,  # its first word in the state
     J_INPUT_COUNT,
     J_INPUTS_AT,  # offset of the list of the offsets of its inputs
     J_TURNS_AT,  # offset of two lists of numbers of inputs: in the order of the deletions, in that of the insertions
@@ -66,12 +65,11 @@ from crown.programs.kernels.sources import net_tuples
     J_COLUMN_COUNT,  # number of columns that a stage reads
     J_COLUMNS_AT,  # offset of three words per such column: buffer column, or -1 and the code of all its values; form
     J_BLOCK,  # number of the block of the rows in the buffer
-    J_STAGE_BLOCK,  # number of the block of the rows of the stage
     J_VISIT_COUNT,  # number of visits to groups that may be padded
     J_VISITS_AT,  # offset of these visits
     J_HAS_FEED,  # 1 if a feed makes the rows of the stage; it is the next operator, and commits the join
     JOIN_WORDS,
-) = range(17)
+) = range(HEAD_WORDS, HEAD_WORDS + 15)
 # Words of a visit to groups that may be padded.
 (
     V_PHASE,  # -1 before the insertions, 1 after them
@@ -158,7 +156,7 @@ def _update_paddings(ctx, plan, join, memory, state, sign, ring, buffer):
 
     Returns ``DONE``, or the status with which it stopped.
     """
-    core = plan[join + J_STATE]
+    core = plan[join + STATE]
     for number in range(plan[join + J_VISIT_COUNT]):
         visit = plan[join + J_VISITS_AT] + VISIT_WORDS * number
         if plan[visit + V_PHASE] == sign:
@@ -187,7 +185,7 @@ def _propagate(ctx, plan, join, memory, state, ring, buffer):
 
     ``ring``: None, or 1 for a core with payloads. The paddings of a phase follow its last input.
     """
-    scratch, core, count = ctx.scratch, plan[join + J_STATE], plan[join + J_INPUT_COUNT]
+    scratch, core, count = ctx.scratch, plan[join + STATE], plan[join + J_INPUT_COUNT]
     ctx.arena[H_OPEN] = 1
     scratch[X_MODE], scratch[X_FACTORED], scratch[X_CAPACITY] = MODE_DELTAS, 0, state[core + JS_BUFFER_ROWS]
     scratch[X_I], scratch[X_FILL], scratch[X_EDGE], scratch[X_PARENT] = 0, 0, 0, 0
@@ -234,7 +232,7 @@ def apply_join(plan, join, memory, state, blocks, grown):
 
     ``grown``: the words that other parts of the program have taken during the call, which count against the budget.
     """
-    core = plan[join + J_STATE]
+    core = plan[join + STATE]
     ctx, buffer = core_context(state, core), words_at(state[core + JS_BUFFER], state[core + JS_BUFFER + 1])
     ctx.arena[H_BUDGET] -= grown
     if plan[join + J_WEIGHT_WORDS] > 0:
@@ -252,7 +250,7 @@ def apply_join(plan, join, memory, state, blocks, grown):
 @device
 def _copy_weights(plan, join, ctx, memory, start, state, buffer):
     """Copies the weights of the rows in the buffer to the memory from word ``start`` on, column by column."""
-    core, words = plan[join + J_STATE], plan[join + J_WEIGHT_WORDS]
+    core, words = plan[join + STATE], plan[join + J_WEIGHT_WORDS]
     m, room, weights = ctx.scratch[X_FILL], state[core + JS_BUFFER_ROWS], beyond(memory, start)
     for w in range(words):
         for i in range(m):
@@ -269,7 +267,7 @@ def place_output(plan, join, secret, message, memory, state, slots):
     Netted rows and their weights are written behind twice the room of the buffer. Other rows stay in the buffer, and
     their weights are written to word 0 of the memory. ``message``: True if the program can write a message.
     """
-    core = plan[join + J_STATE]
+    core = plan[join + STATE]
     ctx, buffer = core_context(state, core), words_at(state[core + JS_BUFFER], state[core + JS_BUFFER + 1])
     m, room, nets = ctx.scratch[X_FILL], state[core + JS_BUFFER_ROWS], plan[join + J_NETS] == 1
     if m > 0 and (not message or (2 * m >= room and not nets)):
@@ -290,7 +288,7 @@ def copy_rows(plan, join, memory, free, state, blocks):
 
     Returns the next free word, or -1 if there are more than ``JS_MAX_ROWS``.
     """
-    core = plan[join + J_STATE]
+    core = plan[join + STATE]
     ctx, buffer = core_context(state, core), words_at(state[core + JS_BUFFER], state[core + JS_BUFFER + 1])
     m, room, columns = ctx.scratch[X_FILL], state[core + JS_BUFFER_ROWS], plan[join + J_COLUMN_COUNT]
     if m > state[core + JS_MAX_ROWS]:
@@ -313,7 +311,7 @@ def copy_rows(plan, join, memory, free, state, blocks):
 @device
 def commit(plan, join, memory, state, blocks):
     """Commits the batch of a join, and adds its tuples to the counters of the aliases."""
-    arena = core_context(state, plan[join + J_STATE]).arena
+    arena = core_context(state, plan[join + STATE]).arena
     arena[H_OPEN] = 0
     for number in range(plan[join + J_INPUT_COUNT]):
         stored = plan[plan[join + J_INPUTS_AT] + number]

@@ -18,14 +18,14 @@ Terms:
     source    a relation of the program (``sources``)
     gate      counts the tuples of the sources in the base tables, and rejects deletes that find no tuple
     feed      an operator that projects, computes and filters the tuples of a block (``feeds``)
-    net       a block in which each distinct tuple occurs once, deletes first (``nets``)
+    net       a block in which each distinct tuple occurs once, deletes first (``unions``)
     core      the engine of a join: its arena, plan, scratch and buffer of rows (``crown.engine``, ``joins``,
               ``join_inputs``)
 
 Constants of layouts have one prefix each: ``P_`` plan, ``R_`` run, ``B_`` block, ``S_`` source, and in the plan ``F_``
-feed, ``I_`` join input, ``J_`` join, ``V_`` visit, ``N_`` net, ``G_`` groups, ``U_`` union, ``C_`` pointwise stage;
-``IS_``, ``JS_``, ``GS_`` and ``CS_`` are the words of an operator in the state. ``..._AT`` is an offset in the plan,
-``..._COUNT`` a number of items, ``..._WORDS`` a size.
+feed, ``I_`` join input, ``J_`` join, ``V_`` visit, ``N_`` net, ``G_`` groups, ``U_`` union, ``C_`` pointwise stage,
+``L_`` recursion, ``O_`` first rows in order; ``IS_``, ``JS_``, ``GS_``, ``CS_``, ``LS_`` and ``OS_`` are the words of
+an operator in the state. ``..._AT`` is an offset in the plan, ``..._COUNT`` a number of items, ``..._WORDS`` a size.
 """
 
 from __future__ import annotations
@@ -37,8 +37,20 @@ from crown.kernels.memory.addresses import words_at
 from crown.kernels.memory.arena import H_BUDGET, H_EMITTED, H_LIVE, H_R_UPDATES, H_ROWS, ZERO
 from crown.kernels.memory.pointers import beyond, constants, words
 from crown.kernels.strings import code_of
-from crown.programs.kernels import feeds, groups, join_inputs, joins, nets, pointwise, sources, unions
-from crown.programs.kernels.blocks import B_CODES, B_FORMS, B_READ_ROWS, B_TUPLES, B_WEIGHTS, BLOCK_WORDS
+from crown.programs.kernels import feeds, groups, join_inputs, joins, pointwise, rounds, sources, tops, unions
+from crown.programs.kernels.blocks import (
+    ARENA,
+    B_CODES,
+    B_FORMS,
+    B_READ_ROWS,
+    B_TUPLES,
+    B_WEIGHTS,
+    BLOCK_WORDS,
+    READ_COUNT,
+    READS_AT,
+    STAGE_BLOCK,
+    STATE,
+)
 from crown.stages.kernels.groups import batch as group_batch
 
 # Words of a plan.
@@ -71,11 +83,15 @@ NO_OUTPUT = -2  # the call has no output: other stages follow
     FEED,  # see ``feeds``
     JOIN_INPUT,  # see ``join_inputs``
     JOIN,  # see ``joins``
-    NET,  # see ``nets``
+    NET,  # see ``unions``
     GROUPS,  # see ``groups``
     UNION,  # see ``unions``
     POINTWISE,  # see ``pointwise``
-) = range(7)
+    BEGIN_ROUNDS,  # see ``rounds``
+    END_ROUND,  # see ``rounds``: the operators after the last ``BEGIN_ROUNDS`` may follow again
+    TOP,  # see ``tops``
+) = range(10)
+STATEFUL = (JOIN, GROUPS, POINTWISE, END_ROUND, TOP)
 # Words of a run, at the beginning of the state. The blocks follow, those of sources first, then the operators.
 (
     R_MESSAGE_WORDS,  # size of the message; 0 if there is none
@@ -98,6 +114,8 @@ JOIN_ROWS_PENDING = joins.JOIN_ROWS_PENDING
 STAGES_FOLLOW = 28  # all operators are done, and the program has other stages
 UNKNOWN_TEXT = 29  # a looked-up text is unknown; the operator has not begun
 NO_CODE = 30  # a decimal has to be stored in the dictionary; the operator has not begun
+ROUNDS_STOPPED = 31  # a recursion has no room for another round
+TOP_NOT_BEGUN = 32  # a top stage has no room for its changes, or rejects them
 ALL_DONE = (group_batch.DONE, MESSAGE_TOO_LARGE, NO_MESSAGE)
 MAX_MESSAGE_ROWS = 1 << 16  # of a record batch
 
@@ -158,7 +176,9 @@ def _apply_stateless(plan, dictionary, memory, state, slots, number):
         if join_inputs.some_unstored(plan, op, memory, state, R_BLOCKS):
             status = ZERO + NULL_KEY
     elif kind == NET:
-        free = nets.apply_net(plan, op, plan[P_SECRET], memory, free, state, R_BLOCKS, slots)
+        free = unions.apply_net(plan, op, plan[P_SECRET], memory, free, state, R_BLOCKS, slots)
+    elif kind == BEGIN_ROUNDS:
+        free = rounds.begin_rounds(plan, op, number, memory, free, state, R_BLOCKS)
     elif kind == UNION:
         free = unions.apply_union(plan, op, memory, free, state, R_BLOCKS)
     state[R_FREE] = free
@@ -198,7 +218,7 @@ def _apply_join(plan, join, memory, state, slots, grown):
     if status != group_batch.DONE:
         return status
     if plan[join + joins.J_DELIVERS] == 1:
-        room = state[plan[join + joins.J_STATE] + joins.JS_BUFFER_ROWS]
+        room = state[plan[join + STATE] + joins.JS_BUFFER_ROWS]
         count = joins.place_output(plan, join, plan[P_SECRET], plan[P_TEMPLATE_WORDS] != 0, memory, state, slots)
         if count < 0:
             return JOIN_ROWS_PENDING
@@ -239,6 +259,26 @@ def _apply_pointwise(plan, op, memory, state, grown):
 
 
 @device
+def _apply_top(plan, op, dictionary, octets, memory, state, grown):
+    """Applies a net to a top stage. Returns ``DONE`` or ``TOP_NOT_BEGUN``."""
+    free = tops.apply_top(plan, op, dictionary, octets, memory, state[R_FREE], state, R_BLOCKS, grown)
+    if free < 0:
+        return TOP_NOT_BEGUN
+    state[R_FREE] = free
+    return group_batch.DONE
+
+
+@device
+def _end_round(plan, op, memory, state, grown):
+    """Ends a round of a recursion. Returns ``DONE``, or why it stopped; and the number of the operator that is next."""
+    result, free = rounds.end_round(plan, op, memory, state[R_FREE], state, R_BLOCKS, grown)
+    state[R_FREE] = free
+    if result == rounds.CONTINUED:
+        return ZERO + group_batch.DONE, state[plan[op + STATE] + rounds.LS_FIRST]
+    return ZERO + (ROUNDS_STOPPED if result == rounds.STOPPED else group_batch.DONE), state[R_OPERATOR] + 1
+
+
+@device
 def _locate_output(plan, state):
     """Notes where the output is, if it is a block."""
     if plan[P_OUTPUT] >= 0:
@@ -249,16 +289,9 @@ def _locate_output(plan, state):
 
 
 @device
-def _arena_of(plan, state, kind, op):
-    """Returns the arena of an operator with state.
-
-    The first word of each such operator in the plan is its first word in the state.
-    """
-    words = plan[op] + joins.JS_ARENA
-    if kind == GROUPS:
-        words = plan[op] + groups.GS_ARENA
-    elif kind == POINTWISE:
-        words = plan[op] + pointwise.CS_ARENA
+def _arena_of(plan, state, op):
+    """Returns the arena of an operator with state."""
+    words = plan[op + STATE] + plan[op + ARENA]
     return words_at(state[words], state[words + 1])
 
 
@@ -271,19 +304,13 @@ def _update_counters(plan, base, memory, state):
         sources.tally(plan, source, base, state, block)
     for number in range(plan[P_BEFORE_GATE], plan[P_OPERATOR_COUNT]):
         kind, op = plan[plan[P_OPERATORS_AT] + 2 * number], plan[plan[P_OPERATORS_AT] + 2 * number + 1]
-        if kind == GROUPS:
-            arena, output = _arena_of(plan, state, kind, op), plan[op + groups.G_STAGE_BLOCK]
-            arena[H_R_UPDATES] += _tuple_count(state, plan[op + groups.G_INPUT])
-            arena[H_EMITTED] += _tuple_count(state, output)
-            _add_to_row_count(arena, memory, state, output)
-        elif kind == POINTWISE:
-            arena, output = _arena_of(plan, state, kind, op), plan[op + pointwise.C_STAGE_BLOCK]
-            for leaf in range(plan[op + pointwise.C_LEAF_COUNT]):
-                arena[H_R_UPDATES] += _tuple_count(state, plan[plan[op + pointwise.C_LEAVES_AT] + 2 * leaf])
-            arena[H_EMITTED] += _tuple_count(state, output)
-            _add_to_row_count(arena, memory, state, output)
-        elif kind == JOIN and plan[op + joins.J_DELIVERS] == 0:
-            _add_to_row_count(_arena_of(plan, state, kind, op), memory, state, plan[op + joins.J_STAGE_BLOCK])
+        if kind in STATEFUL and plan[op + STAGE_BLOCK] >= 0:
+            arena, rows = _arena_of(plan, state, op), plan[op + STAGE_BLOCK]
+            if plan[op + READ_COUNT] >= 0:
+                for read in range(plan[op + READ_COUNT]):
+                    arena[H_R_UPDATES] += _tuple_count(state, plan[plan[op + READS_AT] + read])
+                arena[H_EMITTED] += _tuple_count(state, rows)
+            _add_to_row_count(arena, memory, state, rows)
 
 
 @device
@@ -329,18 +356,22 @@ def _apply_batch(batches, plan, texts, text_address, dictionary, octets, base, m
     status = _pass_gate(plan, base, dictionary, memory, state, slots)
     base[H_BUDGET] += learned
     grown = learned + base[H_LIVE] - live
-    for number in range(plan[P_BEFORE_GATE], plan[P_OPERATOR_COUNT]):
-        if status != group_batch.DONE:
-            break
+    following = plan[P_BEFORE_GATE]
+    while status == group_batch.DONE and following < plan[P_OPERATOR_COUNT]:
+        number, following = following, following + 1
         kind, op = plan[plan[P_OPERATORS_AT] + 2 * number], plan[plan[P_OPERATORS_AT] + 2 * number + 1]
-        if kind in (JOIN, GROUPS, POINTWISE):
+        if kind in STATEFUL:
             state[R_OPERATOR] = number
-            arena = _arena_of(plan, state, kind, op)
+            arena = _arena_of(plan, state, op)
             live = arena[H_LIVE]
             if kind == JOIN:
                 status = _apply_join(plan, op, memory, state, slots, grown)
             elif kind == GROUPS:
                 status = _apply_groups(plan, op, dictionary, octets, memory, state, grown)
+            elif kind == TOP:
+                status = _apply_top(plan, op, dictionary, octets, memory, state, grown)
+            elif kind == END_ROUND:
+                status, following = _end_round(plan, op, memory, state, grown)
             else:
                 status = _apply_pointwise(plan, op, memory, state, grown)
             grown += arena[H_LIVE] - live
@@ -392,7 +423,7 @@ def run(
     if start >= 0:
         values, weights = beyond(memory, start), beyond(memory, start + plan[P_OUTPUT_WIDTH] * count)
     else:
-        core = plan[-1 - start + joins.J_STATE]
+        core = plan[-1 - start + STATE]
         values = words_at(state[core + joins.JS_BUFFER], state[core + joins.JS_BUFFER + 1])
         weights = beyond(memory, ZERO)
     text_words = words_of_texts(dictionary, values, stride, 1, count, columns, columns_words)

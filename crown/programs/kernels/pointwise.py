@@ -12,26 +12,33 @@ from crown.kernels.jit import device
 from crown.kernels.memory.addresses import words_at
 from crown.kernels.memory.arena import H_BUDGET, ZERO
 from crown.kernels.memory.pointers import beyond
-from crown.programs.kernels.blocks import B_FORMS, B_NULLS, B_TUPLES, B_WEIGHT_SUM, B_WEIGHTS, BLOCK_WORDS
+from crown.programs.kernels.blocks import (
+    B_FORMS,
+    B_NULLS,
+    B_TUPLES,
+    B_WEIGHT_SUM,
+    B_WEIGHTS,
+    BLOCK_WORDS,
+    HEAD_WORDS,
+    STATE,
+)
 from crown.stages.kernels.counts import tallied
 from crown.stages.kernels.multiplicities import multiplicity
 from crown.stages.kernels.prefetch import AHEAD
 
-# Words of a pointwise stage in the plan.
+# Words of a pointwise stage in the plan, behind those of its head.
 (
-    C_STATE,  # its first word in the state
     C_TABLE,  # the table of its counts
     C_EVENTS,  # number of the block of the events of all leaves
     C_LEAF_COUNT,
-    C_LEAVES_AT,  # offset of two words per leaf: number of the block that it reads, number of the block of its events
+    C_LEAVES_AT,  # offset of the list of the blocks of the events of each leaf
     C_OUTPUT,  # number of the block of changed rows
-    C_STAGE_BLOCK,  # number of the block of the rows of the stage: the same, or its net
     C_WIDTH,  # number of columns
     C_FORMS_AT,  # offset of their forms
     C_FUNCTION_AT,  # offset of the function of the counts
     C_FUNCTION_WORDS,
     POINTWISE_WORDS,
-) = range(12)
+) = range(HEAD_WORDS, HEAD_WORDS + 10)
 # Words of a pointwise stage in the state.
 (
     CS_COUNTED,  # events that are counted
@@ -66,7 +73,7 @@ def apply_pointwise(plan, op, memory, free, state, blocks, grown):
     """
     events, output = blocks + BLOCK_WORDS * plan[op + C_EVENTS], blocks + BLOCK_WORDS * plan[op + C_OUTPUT]
     n, width, leaves = state[events + B_TUPLES], plan[op + C_WIDTH], plan[op + C_LEAF_COUNT]
-    size, state_at = plan[op + C_FUNCTION_WORDS], plan[op + C_STATE]
+    size, state_at = plan[op + C_FUNCTION_WORDS], plan[op + STATE]
     input_forms, weights = beyond(memory, state[events + B_FORMS]), beyond(memory, state[events + B_WEIGHTS])
     forms, strides, stack = beyond(memory, free), beyond(memory, free + 2 * width), beyond(memory, free + 3 * width)
     tags = beyond(memory, free + 3 * width + size)
@@ -77,7 +84,7 @@ def apply_pointwise(plan, op, memory, free, state, blocks, grown):
         strides[j] = input_forms[2 * j + 1]
     i = ZERO
     for number in range(leaves):
-        for _ in range(state[blocks + BLOCK_WORDS * plan[plan[op + C_LEAVES_AT] + 2 * number + 1] + B_TUPLES]):
+        for _ in range(state[blocks + BLOCK_WORDS * plan[plan[op + C_LEAVES_AT] + number] + B_TUPLES]):
             leaf[i] = number
             i += 1
     arena = words_at(state[state_at + CS_ARENA], state[state_at + CS_ARENA_WORDS])

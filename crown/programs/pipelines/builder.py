@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from crown.expressions.program import native
 from crown.ingest.batch import StoredInput
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.pipelines.blocks import Block, Blocks, forms_of_types
 from crown.programs.pipelines.feeds import FeedOperator, NetOperator, UnionOperator
 from crown.programs.pipelines.groups import GroupsOperator
 from crown.programs.pipelines.joins import JoinInputOperator, JoinOperator
 from crown.programs.pipelines.pipeline import Operator, Pipeline, Stateful
+from crown.programs.pipelines.plan import Block, Blocks, forms_of_types
 from crown.programs.pipelines.pointwise import PointwiseOperator
+from crown.programs.pipelines.rounds import BeginRounds, EndRound
 from crown.programs.pipelines.sources import Source
+from crown.programs.pipelines.tops import TopOperator
 from crown.programs.preparer import BatchPreparer
 from crown.programs.runtime import ProgramRuntime
 from crown.results.columns import NativeFeed
+from crown.stages.fixpoint import Fixpoint
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
 from crown.stages.linear import Linear
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part, Stage
 from crown.stages.state.memory import OWN_PARTS, parts_of
+from crown.stages.top import Top
 from crown.store.records import Records
 from plans.expressions.expr import Expr
 from plans.programs.reads import key_of
+from plans.programs.stages import FixpointStage
 
 _READS_EXCLUDED = "it reads stage"  # begins the reason of a stage that reads an excluded one
 
@@ -50,11 +56,21 @@ def build_pipeline(
         return None, (f"steps: {why}",)
 
 
+@dataclass
+class _Body:
+    """The body of a recursion: the blocks of its tables (by name) and of its stages (by number). ``first``: the number
+    of the first part of its memory."""
+
+    stage: FixpointStage
+    blocks: dict[str | int, Block]
+    first: int
+
+
 class _Builder:
     """Adds the operators of a program, stage by stage.
 
     ``_before_gate``: the operators that read only relations. ``_after_gate``: the others. ``_excluded``: by stage
-    number, why a stage takes steps after the call.
+    number, why a stage takes steps after the call. ``_body``: that of the recursion to which stages are added.
     """
 
     def __init__(self, runtime: ProgramRuntime, preparer: BatchPreparer, records: Records | None) -> None:
@@ -66,6 +82,7 @@ class _Builder:
         self._sources = _sources(runtime, preparer, self._blocks)
         self._before_gate, self._after_gate = list[Operator](), list[Operator]()
         self._excluded = dict[int, str]()
+        self._body: _Body | None = None
 
     def pipeline(self, results: Iterable[int]) -> tuple[Pipeline, tuple[str, ...]]:
         """Returns the pipeline, and how each part of the stages runs. Rows of ``results`` are read after the call."""
@@ -130,27 +147,37 @@ class _Builder:
 
     def _add_stage(self, stage: Stage, number: int) -> None:
         for source in map(key_of, stage.inputs):
-            if source in self._excluded:
+            if source in self._excluded and self._body is None:
                 raise _NotNative(f"{_READS_EXCLUDED} {source}")
-        last = self._records is not None and number == len(self._runtime.stages) - 1
+        last = self._records is not None and number == len(self._runtime.stages) - 1 and self._body is None
         if isinstance(stage, Linear):
             self._add_linear(stage, number, last)
         elif isinstance(stage, Join):
             self._add_join(stage, number, last)
-        elif isinstance(stage, Groups):
+        elif isinstance(stage, Groups) and self._body is None:
             self._add_groups(stage, number, last)
         elif isinstance(stage, Pointwise):
             self._add_pointwise(stage, number)
+        elif isinstance(stage, Top) and self._body is None:
+            self._add_top(stage, number)
+        elif isinstance(stage, Fixpoint) and self._body is None:
+            self._add_fixpoint(stage, number)
         else:
-            raise _NotNative("only joins, groups, set operations and linear stages have a native form")
+            raise _NotNative("only joins, groups, set operations, linear stages and recursions have a native form")
 
     def _add(self, operator: Operator) -> None:
         """Adds an operator. The operators that it reads must have been added."""
-        ungated = not isinstance(operator, Stateful) and operator.root < len(self._sources)
+        ungated = not isinstance(operator, Stateful) and operator.root < len(self._sources) and self._body is None
         (self._before_gate if ungated else self._after_gate).append(operator)
 
-    def _block_of(self, source: str | int) -> Block:
-        return self._blocks.by_source[source]
+    @property
+    def _block_of(self) -> dict[str | int, Block]:
+        """Returns the blocks of the relations and stages that stages read."""
+        return self._blocks.by_source if self._body is None else self._body.blocks
+
+    def _number_of(self, number: int) -> int | None:
+        """Returns the number of a stage in the program; None for a stage of a recursion."""
+        return number if self._body is None else None
 
     def _feed(
         self, block: Block, native_feed: NativeFeed, stores_codes: bool, after_join: bool = False
@@ -175,9 +202,16 @@ class _Builder:
         self._add(NetOperator(block, output, width))
         return output
 
+    def _part_of(self, number: int) -> int:
+        """Returns the number of the part of the memory with the arena of a stage."""
+        first, stages = OWN_PARTS, self._runtime.plan.stages
+        if self._body is not None:
+            first, stages = self._body.first, self._body.stage.stages
+        return first + sum(map(parts_of, stages[:number]))
+
     def _memory_of(self, number: int) -> Part:
         """Returns the part of the memory with the arena of a stage."""
-        return self._runtime.memory.part(OWN_PARTS + sum(map(parts_of, self._runtime.plan.stages[:number])))
+        return self._runtime.memory.part(self._part_of(number))
 
     def _add_linear(self, stage: Linear, number: int, last: bool) -> None:
         weights = [term.weight for term in stage.stage.terms]
@@ -191,7 +225,7 @@ class _Builder:
             block = self._add_union(terms, stage)
         if not stage.netted:
             block = self._add_net(block, len(stage.columns))
-        self._blocks.by_source[number] = block
+        self._block_of[number] = block
 
     def _add_pointwise(self, stage: Pointwise, number: int) -> None:
         leaves = self._add_feeds(stage, stores_codes=True)
@@ -200,18 +234,20 @@ class _Builder:
         if len(terms) > 1 or factor != 1:
             events = self._add_union(terms, stage)
         changed, forms = self._blocks.add_root(), forms_of_types([column.type for column in stage.columns])
-        operator = PointwiseOperator(stage, number, leaves, events, changed, forms, self._memory_of(number))
+        operator = PointwiseOperator(
+            stage, self._number_of(number), leaves, events, changed, forms, self._memory_of(number)
+        )
         self._add(operator)
         if not stage.netted:
             operator.output = self._add_net(changed, len(forms))
-        self._blocks.by_source[number] = operator.output
+        self._block_of[number] = operator.output
 
-    def _add_feeds(self, stage: Linear | Pointwise, stores_codes: bool) -> list[tuple[Block, Block]]:
+    def _add_feeds(self, stage: Linear | Pointwise | Fixpoint, stores_codes: bool) -> list[tuple[Block, Block]]:
         """Adds the feeds of a stage. Returns the input and the output of each. ``stores_codes``: see ``_feed``."""
         feeds = stage.native_feeds()
         if isinstance(feeds, str):
             raise _NotNative(feeds)
-        reads = [self._block_of(key_of(source)) for source in stage.inputs]
+        reads = [self._block_of[key_of(source)] for source in stage.inputs]
         return [(read, self._add_feed(read, feed, stores_codes)) for read, feed in zip(reads, feeds, strict=True)]
 
     def _add_union(self, terms: Sequence[tuple[Block, int]], stage: Linear | Pointwise) -> Block:
@@ -228,7 +264,7 @@ class _Builder:
         inputs = [self._add_join_input(stage, relation) for relation in range(len(stage.stored))]
         payload = stage.cores[0].state.compiled.payload
         rows = self._blocks.add_root(1 if payload is None else payload.result.words)
-        operator = JoinOperator(stage, number, inputs, rows, self._memory_of(number), last)
+        operator = JoinOperator(stage, self._number_of(number), inputs, rows, self._memory_of(number), last)
         self._add(operator)
         if last:
             return
@@ -241,16 +277,18 @@ class _Builder:
             operator.has_feed = True
         if not stage.adds_up:
             output = self._add_net(output, len(stage.columns))
-        operator.output = self._blocks.by_source[number] = output
+        operator.output = self._block_of[number] = output
 
     def _add_join_input(self, stage: Join, number: int) -> JoinInputOperator:
         """Adds the delta of stored relation ``number`` of a join."""
         (core,), stored = stage.cores, stage.stored[number]
         compiled, source, aliases = core.state.compiled, stage.inputs[stored.input], stored.stored.aliases
-        native_feed, block = _stored_feed(stored), self._block_of(source)
+        native_feed, block = _stored_feed(stored), self._block_of[source]
         feed = self._feed(block, native_feed, stores_codes=True)
         record, counters = compiled.record[aliases[0].node], [core.tallies[alias.node] for alias in aliases]
-        lookup = self._runtime.base_tables.lookup(source) if isinstance(source, str) else None
+        lookup = None
+        if isinstance(source, str) and self._body is None:
+            lookup = self._runtime.base_tables.lookup(source)
         looks_up = lookup is not None and lookup.has(core.state, record)
         masked, joined = stored.mask is not None, {word for alias in aliases for word in alias.not_null}
         join_input = JoinInputOperator(
@@ -270,12 +308,54 @@ class _Builder:
         self._add(join_input)
         return join_input
 
+    def _add_top(self, stage: Top, number: int) -> None:
+        native_feed = stage.native_feed()
+        if isinstance(native_feed, str):
+            raise _NotNative(native_feed)
+        read, forms = self._block_of[key_of(stage.inputs[0])], forms_of_types(stage.stored_types)
+        net = self._add_net(self._add_feed(read, native_feed, stores_codes=True), len(forms))
+        changed = self._blocks.add_root()
+        output = self._blocks.add_derived(changed)
+        self._add(TopOperator(stage, number, read, net, changed, output, forms, self._memory_of(number)))
+        self._add(NetOperator(changed, output, len(stage.columns)))
+        self._block_of[number] = output
+
+    def _add_fixpoint(self, stage: Fixpoint, number: int) -> None:
+        given = [
+            self._add_net(events, len(table.columns))
+            for (_, events), table in zip(self._add_feeds(stage, stores_codes=True), stage.stage.tables, strict=False)
+        ]
+        reads = [self._block_of[key_of(source)] for source in stage.inputs]
+        part, operators = self._memory_of(number), self._after_gate
+        names = [table.name.lower() for table in stage.stage.tables]
+        tables = [(block, self._blocks.add_derived(block)) for block in given]
+        rows = self._blocks.add_root()
+        types = [column.type for column in stage.body[-1].columns]
+        begin = BeginRounds(tables, rows, forms_of_types(types))
+        self._add(begin)
+        first = len(operators)
+        blocks = dict[str | int, Block](zip(names, [*(block for _, block in tables), rows], strict=True))
+        first_part = self._part_of(number) + 1
+        self._body, ends = _Body(stage.stage, blocks, first_part), list[int]()
+        try:
+            for inner_number, inner in enumerate(stage.body):
+                self._add_stage(inner, inner_number)
+                ends.append(len(operators) - first)
+        finally:
+            self._body = None
+        made = [blocks[inner_number] for inner_number in range(len(stage.body))]
+        changed = self._blocks.add_root()
+        output = self._blocks.add_derived(changed)
+        self._add(EndRound(stage, number, begin, operators[first:], made, ends, reads, changed, output, part))
+        self._add(NetOperator(changed, output, len(stage.columns)))
+        self._block_of[number] = output
+
     def _add_groups(self, stage: Groups, number: int, last: bool) -> None:
         native_form = stage.native_form()
         if isinstance(native_form, str):
             raise _NotNative(native_form)
         source, feed = key_of(stage.inputs[0]), native_form.feed
-        read = events = self._block_of(source)
+        read = events = self._block_of[source]
         coded = {*native_form.keys.tolist(), *(() if native_form.values is None else native_form.values.columns)}
         if feed is None and isinstance(source, int) and not read.wide.isdisjoint(coded):
             feed = NativeFeed(tuple(range(len(self._runtime.stages[source].columns))))
@@ -288,7 +368,7 @@ class _Builder:
         self._add(operator)
         if not stage.shows_keys:
             operator.output = self._add_net(rows, len(stage.columns))
-        self._blocks.by_source[number] = operator.output
+        self._block_of[number] = operator.output
 
 
 def _wide_columns(block: Block, feed: NativeFeed) -> frozenset[int]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from crown.expressions.kernels.evaluate import PAIRS, WORDS
 from crown.programs.kernels import feeds as kernels
-from crown.programs.kernels import nets, pipeline, unions
-from crown.programs.pipelines.blocks import Block
-from crown.programs.pipelines.plan import Plan
+from crown.programs.kernels import pipeline, unions
+from crown.programs.pipelines.plan import Block, Plan
 from crown.results.columns import NativeFeed
 
 
@@ -77,17 +76,17 @@ class NetOperator:
     @property
     def fixed_words(self) -> int:
         """Returns how many words of the memory it takes regardless of the number of tuples."""
-        return int(nets.fixed_words(self._width))
+        return int(unions.fixed_words_of_net(self._width))
 
     @property
     def words_per_tuple(self) -> int:
         """Returns how many words of the memory it takes for each tuple of its root."""
-        return int(nets.words_per_tuple(self._width))
+        return int(unions.words_per_tuple_of_net(self._width))
 
     def plan_words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan."""
-        words = [0] * nets.NET_WORDS
-        words[nets.N_INPUT], words[nets.N_OUTPUT], words[nets.N_WIDTH] = self._input, self._output, self._width
+        words = [0] * unions.NET_WORDS
+        words[unions.N_INPUT], words[unions.N_OUTPUT], words[unions.N_WIDTH] = self._input, self._output, self._width
         return words
 
 

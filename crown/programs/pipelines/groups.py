@@ -10,8 +10,7 @@ import numpy as np
 from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import groups as kernels
 from crown.programs.kernels import pipeline
-from crown.programs.pipelines.blocks import Block, forms_of_types
-from crown.programs.pipelines.plan import Plan
+from crown.programs.pipelines.plan import Block, Plan, forms_of_types
 from crown.stages.groups.batch import Batch, NativeGroups
 from crown.stages.groups.group import Groups
 from crown.stages.kernels.groups import batch as group_batch
@@ -72,9 +71,9 @@ class GroupsOperator:
     def plan_words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan. Adds to the plan what they point to."""
         native, words = self._native, [0] * kernels.GROUPS_WORDS
-        words[kernels.G_STATE], words[kernels.G_TABLE] = self.state_at, native.table
-        words[kernels.G_INPUT], words[kernels.G_EVENTS] = self._input.number, self._events.number
-        words[kernels.G_OUTPUT], words[kernels.G_STAGE_BLOCK] = self._rows.number, self.output.number
+        plan.add_head(words, self.state_at, kernels.GS_ARENA, self.output.number, [self._input.number])
+        words[kernels.G_TABLE], words[kernels.G_EVENTS] = native.table, self._events.number
+        words[kernels.G_OUTPUT] = self._rows.number
         words[kernels.G_PLAN_AT], words[kernels.G_KEYS_AT] = plan.add(native.plan), plan.add(native.keys)
         words[kernels.G_SUMS_AT], words[kernels.G_CARRIED_AT] = plan.add(native.sums), plan.add(native.carried)
         words[kernels.G_FORMS_AT] = plan.add(forms_of_types([column.type for column in self.stage.columns]))

@@ -14,9 +14,8 @@ from crown.programs.delta_options import ALL_DELTAS, DeltaOptions
 from crown.programs.kernels import join_inputs, pipeline
 from crown.programs.kernels import joins as kernels
 from crown.programs.kernels.blocks import B_TUPLES, BLOCK_WORDS
-from crown.programs.pipelines.blocks import Block, forms_of_types
 from crown.programs.pipelines.feeds import FeedOperator
-from crown.programs.pipelines.plan import Plan
+from crown.programs.pipelines.plan import Block, Plan, forms_of_types
 from crown.stages.joins.core import Join
 from crown.stages.protocol import Part
 from crown.store.memory import address_of
@@ -83,8 +82,9 @@ class JoinInputOperator:
 
 
 class JoinOperator:
-    """Join ``stage``, which has number ``number``. ``inputs``: the deltas of its stored relations.
+    """Join ``stage``, which has number ``number``, or None within a recursion.
 
+    - ``inputs``: the deltas of its stored relations.
     - ``rows``: the block of the rows in its buffer.
     - ``output``: the block of the rows of the stage, unless it ``delivers`` them.
     - ``delivers``: True if its rows are the output of the call.
@@ -97,8 +97,9 @@ class JoinOperator:
     batch_words = 0  # words of the memory that a batch takes, besides those of its blocks
 
     def __init__(
-        self, stage: Join, number: int, inputs: Sequence[JoinInputOperator], rows: Block, part: Part, delivers: bool
-    ) -> None:
+        self, stage: Join, number: int | None, inputs: Sequence[JoinInputOperator], rows: Block, part: Part,
+        delivers: bool,
+    ) -> None:  # fmt: skip
         self.stage = stage
         (self._core,) = stage.cores
         self.inputs, self.number, self.part, self.rows, self.output = inputs, number, part, rows, rows
@@ -180,7 +181,8 @@ class JoinOperator:
         if self.delivers:
             return buffer_rows if self.nets else 0
         changes = sum([rows[root] for root in self._roots])
-        rows[self.rows.root] = state[start + kernels.JS_MAX_ROWS] = min(buffer_rows, max(_MIN_ROWS, 4 * changes))
+        growth = 1 if self.number is None else 4  # all rounds of a recursion keep their rows
+        rows[self.rows.root] = state[start + kernels.JS_MAX_ROWS] = min(buffer_rows, max(_MIN_ROWS, changes * growth))
         return 0
 
     @cached_property
@@ -196,7 +198,9 @@ class JoinOperator:
     def plan_words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan. Adds to the plan what they point to."""
         words = [0] * kernels.JOIN_WORDS
-        words[kernels.J_STATE], words[kernels.J_WEIGHT_WORDS] = self.state_at, self._weight_words
+        rows = -1 if self.delivers or self.number is None else self.output.number
+        plan.add_head(words, self.state_at, kernels.JS_ARENA, rows, None)
+        words[kernels.J_WEIGHT_WORDS] = self._weight_words
         words[kernels.J_TURNS_AT] = plan.add([*self._turns[-1], *self._turns[1]])
         words[kernels.J_INPUT_COUNT] = len(self.inputs)
         words[kernels.J_INPUTS_AT] = plan.add([plan.offsets[one] for one in self.inputs])
@@ -207,7 +211,7 @@ class JoinOperator:
             columns = zip(self._columns, self._forms, strict=True)
             words[kernels.J_COLUMN_COUNT] = len(self._columns)
             words[kernels.J_COLUMNS_AT] = plan.add([word for read, form in columns for word in (*read, form)])
-            words[kernels.J_BLOCK], words[kernels.J_STAGE_BLOCK] = self.rows.number, self.output.number
+            words[kernels.J_BLOCK] = self.rows.number
             words[kernels.J_HAS_FEED] = self.has_feed
             return words
         words[kernels.J_DELIVERS] = 1

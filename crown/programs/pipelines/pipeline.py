@@ -22,7 +22,7 @@ Operators that are roots of blocks also have:
 
 Operators with state also have:
 
-    stage, number      the stage, and its number in the program
+    stage, number      the stage, and its number in the program; None within a recursion
     part               the part of the memory with its arena
     output             the block of the rows of the stage
     scratch_words      words of scratch
@@ -30,7 +30,7 @@ Operators with state also have:
     place              sets where in the state these begin, ``state_at``
     max_rows           returns how many rows of a batch the call can apply
     begin              begins a batch; returns True if it must be prepared again, even with the rows of earlier batches
-    hand_over          lets the stage continue where the call has stopped
+    hand_over          lets the stage continue where the call has stopped within it
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ from crown.programs.kernels.blocks import (
     B_WEIGHT_SUM,
     BLOCK_WORDS,
 )
-from crown.programs.pipelines.blocks import Blocks
 from crown.programs.pipelines.feeds import FeedOperator, NetOperator, UnionOperator
 from crown.programs.pipelines.groups import GroupsOperator
 from crown.programs.pipelines.joins import JoinInputOperator, JoinOperator
-from crown.programs.pipelines.plan import Plan
+from crown.programs.pipelines.plan import Blocks, Plan
 from crown.programs.pipelines.pointwise import PointwiseOperator
+from crown.programs.pipelines.rounds import BeginRounds, EndRound
 from crown.programs.pipelines.sources import Source
+from crown.programs.pipelines.tops import TopOperator
 from crown.programs.tallies import Tallies
 from crown.stages.kernels.groups.heaps import VALUE_KEY
 from crown.stages.protocol import Part
@@ -82,8 +83,8 @@ _MAX_UNKNOWN_BATCHES = 3
 _PAUSED_BATCHES = 100
 _NO_WORDS = np.empty(0, np.int64)
 
-Stateful = JoinOperator | GroupsOperator | PointwiseOperator
-Operator = FeedOperator | NetOperator | UnionOperator | JoinInputOperator | Stateful
+Stateful = JoinOperator | GroupsOperator | PointwiseOperator | EndRound | TopOperator
+Operator = FeedOperator | NetOperator | UnionOperator | JoinInputOperator | BeginRounds | Stateful
 
 
 class Pipeline:
@@ -121,10 +122,10 @@ class Pipeline:
         self._columns, self._read_stages = columns, read_stages
         self._before_gate, self._operators = len(before_gate), [*before_gate, *after_gate]
         self._stateful = [one for one in after_gate if isinstance(one, Stateful)]
-        stateful = {one.number for one in self._stateful}
+        stateful = {one.number for one in self._stateful if one.number is not None}
         self.linear = {number: block for number, block in self._stage_blocks.items() if number not in stateful}
         self._roots = [
-            one for one in after_gate if isinstance(one, UnionOperator | Stateful)
+            one for one in after_gate if isinstance(one, UnionOperator | BeginRounds | Stateful)
         ]  # each is the root of a block
         self._base, self._records = base, records
         self._output, self._output_width = output, output_width
@@ -272,7 +273,7 @@ class Pipeline:
     def _write_plan(self) -> None:
         """Writes the plan for the current scans of the sources."""
         plan = Plan()
-        head = plan.head
+        head = plan.words
         message = None if self._records is None else self._records.native()
         template, columns, row = message or (_NO_WORDS, _NO_WORDS, 0)
         head[kernels.P_TEMPLATE_AT], head[kernels.P_COLUMNS_AT] = plan.add(template), plan.add(columns)
@@ -342,10 +343,15 @@ class Pipeline:
                 and self._state[kernels.R_BLOCKS + BLOCK_WORDS * number + B_COPIES_BEFORE]
             }
             return replace(batch, nets=nets, counted_parts=counted_parts)
-        rows = {one.number: self._zset(one.number) for one in self._operators[:operator] if isinstance(one, Stateful)}
-        stopped = self._operators[operator]
-        if isinstance(stopped, Stateful):
+        done, stopped = self._operators[:operator], self._operators[operator]
+        rows = {
+            one.number: self._zset(one.number) for one in done if isinstance(one, Stateful) and one.number is not None
+        }
+        if isinstance(stopped, JoinOperator | GroupsOperator | PointwiseOperator):
             stopped.hand_over(self._memory, self._state, status)
+        for number, begin in enumerate(done):
+            if isinstance(begin, BeginRounds) and begin.end not in done:
+                begin.end.hand_over(self._memory, self._state, operator - number - 1, self._base.dictionary)
         return replace(batch, nets=nets, passed=True, made=rows)
 
     def _zset(self, number: int, read: bool = True) -> Zset:

@@ -12,15 +12,14 @@ from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline
 from crown.programs.kernels import pointwise as kernels
 from crown.programs.kernels.blocks import B_TUPLES, BLOCK_WORDS
-from crown.programs.pipelines.blocks import Block
-from crown.programs.pipelines.plan import Plan
+from crown.programs.pipelines.plan import Block, Plan
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part
 from crown.store.memory import address_of
 
 
 class PointwiseOperator:
-    """Pointwise ``stage``, which has number ``number``.
+    """Pointwise ``stage``, which has number ``number``, or None within a recursion.
 
     - ``leaves``: per leaf, the block that it reads and the block of its events.
     - ``events``: the block of the events of all leaves.
@@ -34,8 +33,8 @@ class PointwiseOperator:
     batch_words = 0
 
     def __init__(
-        self, stage: Pointwise, number: int, leaves: Sequence[tuple[Block, Block]], events: Block, changed: Block,
-        forms: Sequence[int], part: Part,
+        self, stage: Pointwise, number: int | None, leaves: Sequence[tuple[Block, Block]], events: Block,
+        changed: Block, forms: Sequence[int], part: Part,
     ) -> None:  # fmt: skip
         self.stage, self.number, self.part, self.output = stage, number, part, changed
         self._leaves, self._events, self._changed, self._forms = leaves, events, changed, forms
@@ -78,10 +77,11 @@ class PointwiseOperator:
     def plan_words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan. Adds to the plan what they point to."""
         words = [0] * kernels.POINTWISE_WORDS
-        words[kernels.C_STATE], words[kernels.C_TABLE] = self.state_at, self.stage.table
+        rows = -1 if self.number is None else self.output.number
+        plan.add_head(words, self.state_at, kernels.CS_ARENA, rows, [read.number for read, _ in self._leaves])
+        words[kernels.C_TABLE], words[kernels.C_OUTPUT] = self.stage.table, self._changed.number
         words[kernels.C_EVENTS], words[kernels.C_LEAF_COUNT] = self._events.number, len(self._leaves)
-        words[kernels.C_LEAVES_AT] = plan.add([block.number for leaf in self._leaves for block in leaf])
-        words[kernels.C_OUTPUT], words[kernels.C_STAGE_BLOCK] = self._changed.number, self.output.number
+        words[kernels.C_LEAVES_AT] = plan.add([events.number for _, events in self._leaves])
         words[kernels.C_WIDTH], words[kernels.C_FORMS_AT] = len(self._forms), plan.add(self._forms)
         words[kernels.C_FUNCTION_AT] = plan.add(self.stage.function)
         words[kernels.C_FUNCTION_WORDS] = len(self.stage.function)

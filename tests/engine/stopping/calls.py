@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.engine.stopping.subjects import Subject, Tables, mapped, memory
+from tests.engine.stopping.subjects import PAIR, RECURSION, Subject, Tables, mapped, memory
 
 _C = {"columns": {"ck": "int64", "seg": "string", "name": "string"}, "key": ["ck"]}
 _O = {"columns": {"ok": "int64", "ck": "int64", "day": "date", "prio": "string"}, "key": ["ok"]}
@@ -47,6 +47,7 @@ Q14 = (
     "SELECT prio LIKE 'tag%' AS t, SUM(CASE WHEN mode LIKE '%1' THEN n ELSE 0 END) AS p, SUM(LENGTH(mode)) AS s "
     "FROM o, l WHERE o.ok = l.ok GROUP BY 1"
 )
+FIRST = "SELECT prio, mode, l.ok, num FROM o, l WHERE o.ok = l.ok ORDER BY n DESC, mode, prio, l.ok, num LIMIT 3"
 SNB4 = "SELECT last, COUNT(DISTINCT m) AS n FROM person, message, knows WHERE p = creator AND two = p GROUP BY last"
 SNB = "SELECT p, first, last, m, one FROM person, message, knows WHERE p = creator AND two = p"
 
@@ -85,6 +86,8 @@ CALLS = (
     Subject("Q14", Q14, ORDERS, memory),
     Subject("set operations", SETS, ORDERS, memory),
     Subject("SNB Q4", SNB4, _SNB, memory),
+    Subject("first rows", FIRST, ORDERS, memory),
+    Subject("recursion", RECURSION, {"G": PAIR}, memory),
     Subject("set operations that raise", SETS, ORDERS, memory, on_missing="raise"),
     Subject("mapped UNION", UNION, ORDERS, mapped),
     Subject("Q1 that trusts", Q1, LINES, memory, on_missing="trust"),
@@ -92,6 +95,7 @@ CALLS = (
     Subject("Q10 that trusts", Q10, ALL, memory, on_missing="trust"),
     Subject("Q12 that raises", Q12, ORDERS, memory, on_missing="raise"),
     Subject("SNB Q1 that raises", SNB, _SNB, memory, on_missing="raise"),
+    Subject("mapped recursion", RECURSION, {"G": PAIR}, mapped),
     Subject("mapped Q3", Q3, ALL, mapped),
     Subject("mapped Q6", Q6, LINES, mapped),
     Subject("mapped SNB Q1", SNB, _SNB, mapped),

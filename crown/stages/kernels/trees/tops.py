@@ -43,21 +43,12 @@ def _own(width, rank, change, offset, end, keys, strides, i, rows, weights, m):
     return m + 1
 
 
-@kernel("words, int, words, int, words, words, words, table, words, words, bytes, words, int, int, table, words, words")
-def change(
-    arena, t, keyed, k, spec, strides, shape, keys, changes, values, octets, path, offset, end, rows, weights, done
+@device
+def changed(
+    arena, t, keyed, k, spec, columns, strides, shape, keys, changes, n, values, octets, path, offset, end, rows,
+    weights, room, done
 ):  # fmt: skip
-    """Adds ``changes`` (int64[n]) to the copies of rows, and writes the resulting changes of their groups' windows.
-
-    ``keys`` int64[width, n]. ``keyed``: the strides of the ``k`` columns of a group's key. ``rows`` and ``weights``
-    have room for all possible changes of the batch. ``done`` (int64[2], initially zeros): changed rows, written rows.
-    Returns DONE; OVER_BUDGET, call it again to continue; or ABSENT if a delete finds too few copies. O(log n) per row.
-    """
-    n, room = changes.size, weights.size
-    columns = spec.size // 4
-    arena, keyed, spec, strides = words(arena), constants(keyed), constants(spec), constants(strides)
-    shape, keys, changes, values = words(shape), words(keys), words(changes), words(values)
-    octets, path, rows, weights, done = words(octets), words(path), words(rows), words(weights), words(done)
+    """Does what ``change`` does. ``columns``: those of the order; ``room``: rows for which there is room."""
     m, visited = done[1], done[0]
     for i in range(done[0], n):
         if i == visited:
@@ -89,3 +80,23 @@ def change(
         done[0] = i + 1
         done[1] = m
     return DONE
+
+
+@kernel("words, int, words, int, words, words, words, table, words, words, bytes, words, int, int, table, words, words")
+def change(
+    arena, t, keyed, k, spec, strides, shape, keys, changes, values, octets, path, offset, end, rows, weights, done
+):  # fmt: skip
+    """Adds ``changes`` (int64[n]) to the copies of rows, and writes the resulting changes of their groups' windows.
+
+    ``keys`` int64[width, n]. ``keyed``: the strides of the ``k`` columns of a group's key. ``rows`` and ``weights``
+    have room for all possible changes of the batch. ``done`` (int64[2], initially zeros): changed rows, written rows.
+    Returns DONE; OVER_BUDGET, call it again to continue; or ABSENT if a delete finds too few copies. O(log n) per row.
+    """
+    n, room, columns = changes.size, weights.size, spec.size // 4
+    arena, keyed, spec, strides = words(arena), constants(keyed), constants(spec), constants(strides)
+    shape, keys, changes, values = words(shape), words(keys), words(changes), words(values)
+    octets, path, rows, weights, done = words(octets), words(path), words(rows), words(weights), words(done)
+    return changed(
+        arena, t, keyed, k, spec, columns, strides, shape, keys, changes, n, values, octets, path, offset, end, rows,
+        weights, room, done
+    )  # fmt: skip

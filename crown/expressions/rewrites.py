@@ -1,6 +1,9 @@
-"""Rewrites functions of timestamps as divisions of their microseconds, which have a native form."""
+"""Rewrites functions as others, which have a native form: those of timestamps as divisions of their microseconds, and
+GREATEST and LEAST as comparisons."""
 
 from __future__ import annotations
+
+from functools import partial, reduce
 
 from plans.expressions.columns.dates import DAY, SECOND
 from plans.expressions.expr import Expr
@@ -13,8 +16,10 @@ _COUNTS = {"unix_seconds": SECOND, "unix_millis": 1_000}
 
 def rewritten(node: Expr, args: list[Expr]) -> Expr:
     """Returns a node with these arguments. A function of a timestamp becomes `floor_divide` or `floor_modulo`, which
-    round down, or `tumble_start`.
+    round down, or `tumble_start`; `greatest` and `least` become `case`.
     """
+    if node.op in ("greatest", "least") and node.type != "float64":
+        return reduce(partial(_extreme, node), args)
     moment = next((arg for arg in args if arg.type in MOMENTS), None)
     if moment is not None:
         if node.op == "cast" and node.type == "date":
@@ -31,6 +36,13 @@ def rewritten(node: Expr, args: list[Expr]) -> Expr:
             if length is not None:
                 return Expr("tumble_start", node.type, (moment, _whole(length)))
     return Expr(node.op, node.type, tuple(args), node.value)
+
+
+def _extreme(node: Expr, one: Expr, other: Expr) -> Expr:
+    """Returns the greatest or least of two values, of which one may be NULL."""
+    there = Expr("isnull", "bool", (one,))
+    further = Expr("lt" if node.op == "greatest" else "gt", "bool", (one, other))
+    return Expr("case", node.type, (there, other, further, other, one))
 
 
 def _date(moment: Expr) -> Expr:

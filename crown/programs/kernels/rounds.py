@@ -1,0 +1,254 @@
+"""Recursions of a native call: the operators of a body, which run once per round (``crown.stages.fixpoint``).
+
+    begin: changes of the tables of the body -> operators of the body -> end: derivations -> changes of the rows
+             ^                                                                                   |
+             +-------------------------------- until no row changes -----------------------------+
+
+The memory of all rounds is kept until the call returns, and each round has an entry in a log. If the call stops in a
+round, Python reads the log, and continues with that round.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.jit import device
+from crown.kernels.memory.addresses import words_at
+from crown.kernels.memory.arena import H_BUDGET, H_STEPS, ZERO
+from crown.kernels.memory.pointers import beyond
+from crown.programs.kernels.blocks import (
+    B_FORMS,
+    B_NULLS,
+    B_TUPLES,
+    B_WEIGHT_SUM,
+    B_WEIGHTS,
+    BLOCK_WORDS,
+    HEAD_WORDS,
+    STATE,
+)
+from crown.stages.kernels.counts import tallied
+from crown.stages.kernels.prefetch import AHEAD
+from crown.stages.kernels.recursions import COUNT, STAMP, deleted, founded, inserted, unfounded
+
+LEAVES = 3  # counts of a row
+# Words of a recursion in the plan, behind those of its head, which its begin and its end have in common.
+(
+    L_TABLE,  # the table of the rows
+    L_RECORD,  # word of its arena with the last stamp
+    L_WIDTH,  # columns of a row
+    L_TABLE_COUNT,  # number of tables of the body besides the rows
+    L_TABLES_AT,  # offset of two words per such table: number of the block with its changes; of the block of the body
+    L_ROWS,  # number of the block of the body with the changes of the rows, whose last column is the stamp
+    L_FORMS_AT,  # offset of the forms of the columns of the rows
+    L_DERIVED,  # number of the block of derivations, whose last column is the stamp
+    L_OUTPUT,  # number of the block with the changes of the rows in all rounds
+    ROUNDS_WORDS,
+) = range(HEAD_WORDS, HEAD_WORDS + 10)
+# Words of a recursion in the state.
+(
+    LS_ARENA,  # address of its arena
+    LS_ARENA_WORDS,  # size of the arena
+    LS_FIRST,  # number of the first operator of the body
+    LS_ROUNDS,  # rounds that are done
+    LS_LOG,  # word of the memory where the log begins
+    LS_ABSENT,  # word of the memory with the rows that were not there when their derivations changed
+    LS_ABSENT_COUNT,
+    LS_CHANGED,  # word of the memory with the changes of the rows in all rounds
+    LS_CHANGED_COUNT,
+    LS_END,  # word of the memory where the room for rounds ends
+    LS_PENDING,  # 1 if the last round of the log is done, but the next one has no room
+    LS_MAX_ROUNDS,  # rounds for which there is room in the log
+    LS_ROOM,  # rows for which there is room among the absent rows, and among the changes of all rounds
+    LS_MAX_ROWS,  # rows of a change for which there is room in a round
+    LS_ROUND_WORDS,  # words of the memory that a round takes at most
+    LS_ROUNDS_ROOM,  # words of the memory that all rounds have
+    ROUNDS_STATE_WORDS,
+) = range(17)
+# Words of a round in the log.
+(
+    E_DERIVED,  # number of derivations
+    E_COLUMNS,  # word of the memory with the words where their columns begin, the last one that of the stamps
+    E_WEIGHTS,  # word of the memory with their weights
+    E_FOUNDED,  # number of the founded ones among them
+    E_CHOSEN,  # word of the memory with the list of these
+    E_SIGN,  # -1 if the round has deleted rows, 1 if it has inserted rows
+    E_CHANGES,  # number of these rows
+    E_CHANGE,  # word of the memory where their columns begin: the row, its stamp, its founded derivations
+    E_STRIDE,  # words between the columns
+    LOG_WORDS,
+) = range(10)
+ENDED, CONTINUED, STOPPED = range(3)
+"""Results of ``end_round``: no row has changed, another round follows, or Python must continue."""
+
+
+@device
+def fixed_words(width, rounds, room):
+    """Returns how many words of the memory a recursion takes besides those of its rounds."""
+    return LOG_WORDS * rounds + (2 * width + 1) * room + 2 * (width + 1)
+
+
+@device
+def words_per_round(width):
+    """Returns how many words of the memory the end of a round takes regardless of the number of derivations."""
+    return 4 * (width + 1) + AHEAD
+
+
+@device
+def words_per_derivation(width):
+    """Returns how many words of the memory the end of a round takes for each derivation."""
+    return LEAVES + 4 + width + 3
+
+
+@device
+def _set_block(memory, state, block, forms_of, width, columns, stride, weights, n, free):
+    """Makes a block of ``n`` tuples, whose columns begin at word ``columns`` and are ``stride`` words long. Returns the
+    next free word. ``forms_of``: the forms of the columns; the last one of ``width`` is a stamp."""
+    forms = beyond(memory, free)
+    for j in range(width):
+        forms[2 * j], forms[2 * j + 1] = forms_of[j], columns + j * stride
+    state[block + B_TUPLES], state[block + B_NULLS], state[block + B_FORMS] = n, 1, free
+    state[block + B_WEIGHTS], state[block + B_WEIGHT_SUM] = weights, 0
+    return free + 2 * width
+
+
+@device
+def begin_rounds(plan, op, number, memory, free, state, blocks):
+    """Begins the first round, in which the rows have no changes. Returns the next free word. ``number``: that of the
+    operator."""
+    at, width = plan[op + STATE], plan[op + L_WIDTH]
+    state[at + LS_FIRST], state[at + LS_ROUNDS], state[at + LS_PENDING] = number + 1, 0, 0
+    state[at + LS_ABSENT_COUNT], state[at + LS_CHANGED_COUNT], state[at + LS_LOG] = 0, 0, free
+    free += LOG_WORDS * state[at + LS_MAX_ROUNDS]
+    state[at + LS_ABSENT] = free
+    free += width * state[at + LS_ROOM]
+    state[at + LS_CHANGED] = free
+    free += (width + 1) * state[at + LS_ROOM]
+    state[at + LS_END] = free + state[at + LS_ROUNDS_ROOM]
+    for table in range(plan[op + L_TABLE_COUNT]):
+        pair = plan[op + L_TABLES_AT] + 2 * table
+        given, body = blocks + BLOCK_WORDS * plan[pair], blocks + BLOCK_WORDS * plan[pair + 1]
+        for word in range(BLOCK_WORDS):
+            state[body + word] = state[given + word]
+    rows, forms = blocks + BLOCK_WORDS * plan[op + L_ROWS], beyond(plan, plan[op + L_FORMS_AT])
+    return _set_block(memory, state, rows, forms, width + 1, free, ZERO, free, ZERO, free)
+
+
+@device
+def _append(memory, area, room, count, width, strides, chosen, m):
+    """Copies the ``m`` chosen tuples to an area, behind its ``count`` tuples. Returns their number then."""
+    for j in range(width):
+        target, source = area + j * room + count, strides[j]
+        for k in range(m):
+            memory[target + k] = memory[source + chosen[k]]
+    return count + m
+
+
+@device
+def _count(plan, op, arena, memory, strides, weights, n, before, scratch, grown):
+    """Counts derivations. Returns True, or False with nothing changed if the budget is used up."""
+    width, keys = plan[op + L_WIDTH], beyond(memory, ZERO)
+    leaf, tags, inverse = beyond(memory, scratch), beyond(memory, scratch + n), beyond(memory, scratch + n + AHEAD)
+    for i in range(n):
+        leaf[i] = COUNT
+    table = plan[op + L_TABLE]
+    arena[H_BUDGET] -= grown
+    counted = tallied(arena, table, strides, width, LEAVES, keys, leaf, weights, n, ZERO, before, tags, ZERO)
+    arena[H_BUDGET] += grown
+    if counted < n:
+        for i in range(counted):
+            inverse[i] = -weights[i]
+        tallied(arena, table, strides, width, LEAVES, keys, leaf, inverse, counted, ZERO, before, tags, ZERO)
+    return counted == n
+
+
+@device
+def end_round(plan, op, memory, free, state, blocks, grown):
+    """Ends a round: counts its derivations, deletes rows, or else inserts some. Expected O(derivations).
+
+    Returns the result, and the next free word. ``grown``: the words that other parts of the program have taken during
+    the call, which count against the budget.
+    """
+    at, width = plan[op + STATE], plan[op + L_WIDTH]
+    arena = words_at(state[at + LS_ARENA], state[at + LS_ARENA_WORDS])
+    derived = blocks + BLOCK_WORDS * plan[op + L_DERIVED]
+    n, forms = state[derived + B_TUPLES], beyond(memory, state[derived + B_FORMS])
+    rounds, room, absent = state[at + LS_ROUNDS], state[at + LS_ROOM], state[at + LS_ABSENT]
+    if rounds == state[at + LS_MAX_ROUNDS] or state[at + LS_ABSENT_COUNT] + n > room:
+        return STOPPED, free
+    keys, table = beyond(memory, ZERO), plan[op + L_TABLE]
+    columns, strides, weights = free, beyond(memory, free), beyond(memory, state[derived + B_WEIGHTS])
+    for j in range(width + 1):
+        strides[j] = forms[2 * j + 1]
+    free += width + 1
+    before, chosen, lost = beyond(memory, free), beyond(memory, free + LEAVES * n), beyond(memory, free + 4 * n)
+    founded_at, free = free + LEAVES * n, free + (LEAVES + 2) * n
+    if not _count(plan, op, arena, memory, strides, weights, n, before, free, grown):
+        return STOPPED, free
+    arena[H_STEPS] += n
+    stamps = beyond(memory, strides[width])
+    m = founded(arena, table, strides, width, LEAVES, keys, stamps, weights, before, n, chosen)
+    for k in range(m):
+        lost[k] = chosen[k]
+    left = unfounded(arena, table, strides, width, keys, weights, lost, m)
+    out, stride, sign = free, left, ZERO - 1
+    done = deleted(arena, table, strides, width, LEAVES, keys, lost, left, beyond(memory, out), stride)
+    count, listed = state[at + LS_ABSENT_COUNT], ZERO
+    for i in range(n):
+        if before[i * LEAVES + STAMP] == 0:
+            lost[listed] = i
+            listed += 1
+    count = _append(memory, absent, room, count, width, strides, lost, listed)
+    if done > 0:
+        for j in range(width):
+            for k in range(done):
+                memory[absent + j * room + count + k] = memory[out + j * stride + k]
+        count += done
+    else:
+        stride, sign, at_absent, every = count, ZERO + 1, beyond(memory, free), beyond(memory, free + width)
+        for j in range(width):
+            at_absent[j] = absent + j * room
+        for k in range(count):
+            every[k] = k
+        out = free + width + count
+        arena_word = plan[op + L_RECORD]
+        stamp = arena[arena_word] + 1
+        done = inserted(
+            arena, table, at_absent, width, keys, every, count, ZERO + COUNT, stamp, beyond(memory, out), stride
+        )
+        arena[arena_word] += done > 0
+        count = ZERO
+    free = out + (width + 2) * stride
+    state[at + LS_ABSENT_COUNT] = count
+    entry = beyond(memory, state[at + LS_LOG] + LOG_WORDS * rounds)
+    entry[E_DERIVED], entry[E_COLUMNS], entry[E_WEIGHTS] = n, columns, state[derived + B_WEIGHTS]
+    entry[E_FOUNDED], entry[E_CHOSEN] = m, founded_at
+    entry[E_SIGN], entry[E_CHANGES], entry[E_CHANGE], entry[E_STRIDE] = sign, done, out, stride
+    state[at + LS_ROUNDS] = rounds + 1
+    forms_of = beyond(plan, plan[op + L_FORMS_AT])
+    if done == 0:
+        output, total = blocks + BLOCK_WORDS * plan[op + L_OUTPUT], state[at + LS_CHANGED_COUNT]
+        changed = state[at + LS_CHANGED]
+        return ENDED, _set_block(
+            memory, state, output, forms_of, width, changed, room, changed + width * room, total, free
+        )
+    return _next_round(plan, op, memory, free, state, blocks, out, stride, done, sign)
+
+
+@device
+def _next_round(plan, op, memory, free, state, blocks, out, stride, done, sign):
+    """Makes the change of the rows the input of another round. Returns what ``end_round`` returns."""
+    at, width = plan[op + STATE], plan[op + L_WIDTH]
+    room, changed, total = state[at + LS_ROOM], state[at + LS_CHANGED], state[at + LS_CHANGED_COUNT]
+    if done > state[at + LS_MAX_ROWS] or total + done > room or free + state[at + LS_ROUND_WORDS] > state[at + LS_END]:
+        state[at + LS_PENDING] = 1
+        return STOPPED, free
+    weights = beyond(memory, free)
+    for k in range(done):
+        weights[k] = sign
+        memory[changed + width * room + total + k] = sign
+    for j in range(width):
+        for k in range(done):
+            memory[changed + j * room + total + k] = memory[out + j * stride + k]
+    state[at + LS_CHANGED_COUNT] = total + done
+    rows, forms = blocks + BLOCK_WORDS * plan[op + L_ROWS], beyond(plan, plan[op + L_FORMS_AT])
+    for table in range(plan[op + L_TABLE_COUNT]):
+        state[blocks + BLOCK_WORDS * plan[plan[op + L_TABLES_AT] + 2 * table + 1] + B_TUPLES] = 0
+    return CONTINUED, _set_block(memory, state, rows, forms, width + 1, out, stride, free, done, free + done)

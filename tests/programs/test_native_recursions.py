@@ -1,0 +1,142 @@
+"""Batches of recursions that are one native call: each beside an engine that takes them step by step, and beside
+DuckDB."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from crown.errors import MemoryBudgetError
+from crown.programs.kernels import pipeline as kernels
+from crown.programs.pipelines import rounds
+from crown.stages.kernels.groups import batch as group_batch
+from tests.marks import seeds, turns
+from tests.programs.stepwise import Changes, Stepwise
+from tests.programs.test_native_joins import little_room, small_buffers
+
+TABLES = {
+    "s": {"x": "int64"},
+    "g": {"src": "int64", "dst": "int64"},
+    "t": {"src": "int64", "dst": "int64", "label": "string", "price": "decimal(12,2)"},
+}
+REACHED = "r(x) AS (SELECT x FROM s UNION SELECT dst FROM r JOIN g ON r.x = g.src)"
+CLOSURE = "r AS (SELECT src, dst FROM g UNION SELECT r.src, g.dst FROM r JOIN g ON r.dst = g.src)"
+QUERIES = {
+    "rows from some": f"WITH RECURSIVE {REACHED} SELECT x FROM r",
+    "closure": f"WITH RECURSIVE {CLOSURE} SELECT src, dst FROM r",
+    "two steps": (
+        "WITH RECURSIVE r(x) AS (SELECT x FROM s UNION (SELECT dst FROM r, g WHERE r.x = g.src UNION "
+        "SELECT t.dst FROM r, t WHERE r.x = t.src AND label <> 'b')) SELECT x FROM r"
+    ),
+    "computed columns": (
+        "WITH RECURSIVE r AS (SELECT src, dst, CAST(1 AS BIGINT) AS d FROM g UNION "
+        "SELECT r.src, g.dst, r.d + 1 FROM r JOIN g ON r.dst = g.src WHERE r.d < 4) SELECT src, dst, d FROM r"
+    ),
+    "texts and decimals": (
+        "WITH RECURSIVE r AS (SELECT src, label, price FROM t WHERE label <> 'c' UNION "
+        "SELECT t.dst, t.label, r.price FROM r JOIN t ON r.src = t.src AND r.label = t.label WHERE t.price < 4) "
+        "SELECT src, label, price FROM r"
+    ),
+    "a condition over both": (
+        "WITH RECURSIVE r AS (SELECT src, dst FROM g UNION SELECT r.src, g.dst FROM r JOIN g ON r.dst = g.src "
+        "WHERE r.src + g.dst <> 5 AND g.dst > 0) SELECT src, dst FROM r"
+    ),
+    "groups of a recursion": f"WITH RECURSIVE {CLOSURE} SELECT src, COUNT(*) AS n, SUM(dst) AS d FROM r GROUP BY src",
+    "a join of a recursion": f"WITH RECURSIVE {REACHED} SELECT DISTINCT r.x, label FROM r JOIN t ON r.x = t.src",
+    "rows that are read twice": (
+        "WITH RECURSIVE r AS (SELECT src, dst FROM g WHERE src < dst UNION "
+        "SELECT a.src, b.dst FROM r a JOIN r b ON a.dst = b.src) SELECT src, dst FROM r"
+    ),
+    "a negation": (
+        "WITH RECURSIVE r AS (SELECT src, dst FROM g UNION SELECT r.src, g.dst FROM r JOIN g ON r.dst = g.src "
+        "WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.x = g.dst)) SELECT src, dst FROM r"
+    ),
+}
+
+
+def row_of(table: str, random: Random, far: int = 7) -> tuple[object, ...]:
+    """Returns a random row of a table; few edges make a graph of this size connected."""
+    row: tuple[object, ...] = (random.randrange(far), random.randrange(far))
+    if table == "s":
+        row = row[:1]
+    elif table == "t":
+        row = (*row, random.choice("abc"), random.randrange(9))
+    return tuple(None if random.random() < 0.04 else value for value in row)
+
+
+def changes_of(both: Stepwise, table: str, random: Random) -> Changes:
+    """Returns random changes of a table: its rows become about as many as a graph has nodes."""
+    there = list(both.database.rows[table].elements())
+    gone = [(row, -1) for row in random.sample(there, min(max(random.randrange(3), len(there) - 15), len(there)))]
+    return gone + [(row_of(table, random), 1) for _ in range(random.choice((0, 1, 2, 5)))]
+
+
+@pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
+@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize("seed", seeds(1, 10))
+def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, kind: str, on_missing: str) -> None:
+    query = QUERIES[kind]
+    random = Random(f"{seed} {kind} {on_missing}")
+    both = Stepwise(query, {name: of for name, of in TABLES.items() if f" {name}" in query}, on_missing=on_missing)
+    for number in turns(12, 40):
+        batch = {table: changes_of(both, table, random) for table in both.database.schema}
+        batch = {table: changes for table, changes in batch.items() if changes}
+        if batch:
+            if number % 3 == 1:
+                both.aborted(batch, read=number % 2)
+            both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3)
+            both.is_duckdbs()
+    assert both.results[group_batch.DONE] > both.results.total() // 2, both.results
+    both.apply({table: changes for table, changes in both.database.everything(-1).items() if changes})
+    assert not both.view.to_table().num_rows
+
+
+@pytest.mark.parametrize("of", ["rows", "rounds", "words", "buffers"])
+@pytest.mark.parametrize("kind", ["closure", "two steps", "texts and decimals", "computed columns"])
+def test_a_recursion_goes_on_in_steps_wherever_a_call_has_no_room(
+    kind: str, of: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    little_room(monkeypatch)
+    if of == "rows":
+        monkeypatch.setattr(rounds, "_ROWS", 4)
+    elif of == "rounds":
+        monkeypatch.setattr(rounds, "_ROUNDS", 2)
+    elif of == "words":
+        monkeypatch.setattr(rounds, "_MORE_WORDS", 40)
+    else:
+        small_buffers(monkeypatch, 24)
+    query, random = QUERIES[kind], Random(kind)
+    both = Stepwise(query, {name: of for name, of in TABLES.items() if f" {name}" in query})
+    for number in range(8):
+        batch = {table: changes_of(both, table, random) for table in both.database.schema}
+        for i in range(6 * number, 6 * number + 9):
+            batch.get("g", []).append(((i, i + 1), 1))
+            batch.get("t", []).append(((i, i + 1, "a", i % 5), 1))
+        batch.get("s", []).append(((6 * number,), 1))
+        if number % 4 == 3:
+            both.aborted(batch, read=1)
+        both.apply(batch)
+        both.is_duckdbs()
+    stopped = (kernels.ROUNDS_STOPPED, kernels.JOIN_STOPPED, kernels.JOIN_ROWS_PENDING)
+    assert sum(both.results[why] for why in stopped) > 2, both.results
+
+
+def test_a_budget_that_is_used_up_in_a_round_refuses_the_batch() -> None:
+    both = Stepwise(QUERIES["closure"], {"g": TABLES["g"]}, memory_budget=80_000_000)
+    more: Changes = [((-i, 1 - i), 1) for i in range(1, 30)]
+    both.apply([((i, i + 1), 1) for i in range(30)])
+    before, view, refused = both.view.to_table().sort_by([("src", "ascending"), ("dst", "ascending")]), both.view, 0
+    budget = view._engine.memory.budget
+    for room in range(0, 60_000, 3_000):
+        with budget.limited(budget.used + room):
+            try:
+                view.apply(both.given(more))
+            except MemoryBudgetError:
+                refused += 1
+            else:
+                view.apply(both.given([(row, -1) for row, _ in more]))
+        view.check_invariants()
+        assert view.to_table().sort_by([("src", "ascending"), ("dst", "ascending")]) == before
+    assert 2 < refused < 20
+    assert both.results[kernels.ROUNDS_STOPPED], both.results
