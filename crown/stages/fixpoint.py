@@ -61,13 +61,14 @@ _ENDLESS = {
 class Started:
     """What a native call has done of a batch: rounds, and stages of the body in the next one.
 
-    ``log``, ``applied``: see `Fixpoint`. ``changed``: the changes of the rows. ``absent``: rows that may have to be
-    inserted. ``pending``: the changes of the tables of the body in the next round. ``made``: by number, what stages of
-    the body have made of them.
+    ``log``, ``applied``, ``judged``: see `Fixpoint`. ``changed``: the changes of the rows. ``absent``: rows that may
+    have to be inserted. ``pending``: the changes of the tables of the body in the next round. ``made``: by number, what
+    stages of the body have made of them.
     """
 
     log: list[tuple[Zset, int]] = field(default_factory=list)
     applied: list[Sequence[Zset]] = field(default_factory=list)
+    judged: list[Zset] = field(default_factory=list)
     changed: list[Zset] = field(default_factory=list)
     absent: list[Zset] = field(default_factory=list)
     pending: Sequence[Zset] = ()
@@ -114,8 +115,8 @@ class Fixpoint(Stage):
         self._sources = [tuple(key_of(source) for source in inner.inputs) for inner in body]
         self._idle = [None if has_first_row(inner) else Zset.empty(len(inner.columns)) for inner in body]
         part.open(1)
-        counts = 1 if not stage.distinct else 3 if best is None else 4
-        self._rows = DerivedRows(part, 0, len(self.columns), counts)
+        self.counts = 1 if not stage.distinct else 3 if best is None else 4
+        self._rows = DerivedRows(part, 0, len(self.columns), self.counts)
         self.record, _ = part.record(self._rows.table + T_TALLIES, 1)
         self._log: list[tuple[Zset, int]] = []  # what this batch has added to the counts of rows: events, and the count
         self._applied: list[Sequence[Zset]] = []  # the changes of the tables of the body, in this batch
@@ -131,12 +132,15 @@ class Fixpoint(Stage):
         """Returns True if a native call has applied a part of a batch with which the stage has not continued yet."""
         return self.started is not None
 
+    def uncount(self, derived: Zset) -> None:
+        """Takes back that a native call has counted derivations."""
+        with self._part.budget.lifted():
+            self._rows.add(_without_last(derived).negated(), np.full(len(derived), COUNT))
+
     def native_feeds(self) -> Sequence[NativeFeed] | str:
         """Returns how a kernel makes the rows of each table of the body, or why it cannot run the recursion."""
         if not self.stage.distinct:
             return "a recursion with UNION ALL takes steps"
-        if self.best is not None:
-            return "a recursion with MIN or MAX takes steps"
         if self._read != list(range(len(self.columns) + 1)):
             return "the steps of the recursion read only some of its columns"
         return native_feeds(self._readers)
@@ -148,7 +152,7 @@ class Fixpoint(Stage):
         ChangeError if the rounds do not end."""
         self.undone = self._stopped = False
         started, self.started = self.started or Started(), None
-        self._log, self._applied, self._judged = started.log, started.applied, []
+        self._log, self._applied, self._judged = started.log, started.applied, started.judged
         try:
             pending = started.pending
             if not pending:

@@ -68,6 +68,7 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
         ),
         ("SELECT a, MIN(c) AS s FROM n JOIN m ON n.b = m.b GROUP BY a", "one native call"),
         ("SELECT n.a, m.c FROM n LEFT JOIN m ON n.b = m.b", "one native call"),
+        ("SELECT a, COUNT(*) AS k FROM n GROUP BY a ORDER BY k LIMIT 3", "one native call"),
         (
             "SELECT x.a, y.a AS b, z.a AS c FROM n x, n y, n z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a",
             "steps: the join has a bag",
@@ -77,9 +78,9 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
             "steps: (SQRT(CAST(b AS DOUBLE))) > 1.0e0, a condition on rows of n, has no native form",
         ),
         (
-            "SELECT a, COUNT(*) AS k FROM n GROUP BY a ORDER BY k LIMIT 3",
-            "stage 0: one native call; "
-            "stage 1: steps: only joins, groups, set operations, linear stages and recursions have a native form",
+            "SELECT a, RANK() OVER (ORDER BY k) AS r FROM (SELECT a, COUNT(*) AS k FROM n GROUP BY a) t",
+            "stage 0: one native call; stage 1: steps: only joins, groups, set operations, linear stages, recursions "
+            "and LIMIT have a native form",
         ),
     ],
 )

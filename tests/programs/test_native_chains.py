@@ -68,7 +68,9 @@ QUERIES = {
     "negated rows of a sum": (
         "SELECT num, SUM(-big) AS s, SUM(ABS(num - 3)) AS t FROM l WHERE NOT mode = 'MAIL' GROUP BY num"
     ),
-    "first rows in order": "SELECT ok, num, price FROM l ORDER BY price DESC NULLS LAST, ok NULLS LAST, num NULLS LAST LIMIT 5 OFFSET 1",
+    "first rows in order": (
+        "SELECT ok, num, price FROM l ORDER BY price DESC NULLS LAST, ok NULLS LAST, num NULLS LAST LIMIT 5 OFFSET 1"
+    ),
     "first rows of groups": (
         "SELECT mode, ok, num, sent FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY mode ORDER BY sent NULLS LAST, "
         "x DESC NULLS LAST, ok NULLS LAST, num NULLS LAST) AS n FROM l WHERE off < 0.9) t WHERE n <= 2"
@@ -77,7 +79,9 @@ QUERIES = {
         "SELECT prio, mode, l.ok, num FROM o, l WHERE o.ok = l.ok "
         "ORDER BY mode NULLS LAST, prio DESC NULLS LAST, l.ok, num NULLS LAST LIMIT 4"
     ),
-    "groups in order": f"SELECT name, SUM(price) AS s {_JOINED} GROUP BY name ORDER BY s DESC NULLS LAST, name NULLS LAST LIMIT 3",
+    "groups in order": (
+        f"SELECT name, SUM(price) AS s {_JOINED} GROUP BY name ORDER BY s DESC NULLS LAST, name NULLS LAST LIMIT 3"
+    ),
     "keys that are computed of joined rows": (
         "SELECT prio = mode AS p, SUM(big) AS s, COUNT(*) AS n FROM o, l WHERE o.ok = l.ok GROUP BY 1"
     ),

@@ -97,7 +97,7 @@ def test_batches_are_those_of_a_database_that_takes_steps(seed: int) -> None:
     assert asked <= {kernels.STAGES_FOLLOW, kernels.STOPPED_AT_GATE}
     told = " ".join(both.native.explain().split())
     assert "one native call" in told
-    assert "steps: only joins, groups, set operations, linear stages and recursions have a native form" in told
+    assert "steps: only joins, groups, set operations, linear stages, recursions and LIMIT have a native form" in told
 
 
 def test_a_step_that_rejects_a_batch_takes_back_what_the_call_has_done() -> None:

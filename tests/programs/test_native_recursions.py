@@ -38,6 +38,16 @@ QUERIES = {
         "SELECT t.dst, t.label, r.price FROM r JOIN t ON r.src = t.src AND r.label = t.label WHERE t.price < 4) "
         "SELECT src, label, price FROM r"
     ),
+    "least values": (
+        "WITH RECURSIVE d AS (SELECT x, MIN(c) AS c FROM (SELECT x, CAST(0 AS BIGINT) AS c FROM s UNION ALL "
+        "SELECT g.dst, d.c + 1 FROM d JOIN g ON d.x = g.src) q GROUP BY x) SELECT x, c FROM d"
+    ),
+    "greatest decimals": (
+        "WITH RECURSIVE d AS (SELECT x, label, MAX(c) AS c FROM (SELECT dst AS x, label, price AS c FROM t UNION ALL "
+        "SELECT t.dst, t.label, LEAST(d.c, t.price) FROM d JOIN t ON d.x = t.src AND d.label = t.label WHERE "
+        "d.c IS NOT NULL AND t.price IS NOT NULL) q GROUP BY x, label) "
+        "SELECT x, label, c FROM d"
+    ),
     "a condition over both": (
         "WITH RECURSIVE r AS (SELECT src, dst FROM g UNION SELECT r.src, g.dst FROM r JOIN g ON r.dst = g.src "
         "WHERE r.src + g.dst <> 5 AND g.dst > 0) SELECT src, dst FROM r"
@@ -72,6 +82,12 @@ def changes_of(both: Stepwise, table: str, random: Random) -> Changes:
     return gone + [(row_of(table, random), 1) for _ in range(random.choice((0, 1, 2, 5)))]
 
 
+def check(both: Stepwise) -> None:
+    """Compares the result with DuckDB's, which has no recursion with MIN or MAX of this form."""
+    if "GROUP BY x" not in both.query:
+        both.is_duckdbs()
+
+
 @pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
 @pytest.mark.parametrize("kind", QUERIES)
 @pytest.mark.parametrize("seed", seeds(1, 10))
@@ -86,24 +102,25 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
             if number % 3 == 1:
                 both.aborted(batch, read=number % 2)
             both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3)
-            both.is_duckdbs()
+            check(both)
     assert both.results[group_batch.DONE] > both.results.total() // 2, both.results
     both.apply({table: changes for table, changes in both.database.everything(-1).items() if changes})
     assert not both.view.to_table().num_rows
 
 
 @pytest.mark.parametrize("of", ["rows", "rounds", "words", "buffers"])
-@pytest.mark.parametrize("kind", ["closure", "two steps", "texts and decimals", "computed columns"])
+@pytest.mark.parametrize("kind", ["closure", "two steps", "texts and decimals", "computed columns", "least values"])
 def test_a_recursion_goes_on_in_steps_wherever_a_call_has_no_room(
     kind: str, of: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     little_room(monkeypatch)
     if of == "rows":
         monkeypatch.setattr(rounds, "_ROWS", 4)
+        monkeypatch.setattr(rounds, "_ROWS_PER_CHANGE", 0)
     elif of == "rounds":
         monkeypatch.setattr(rounds, "_ROUNDS", 2)
     elif of == "words":
-        monkeypatch.setattr(rounds, "_MORE_WORDS", 40)
+        monkeypatch.setattr(rounds, "_MORE_WORDS", 0)
     else:
         small_buffers(monkeypatch, 24)
     query, random = QUERIES[kind], Random(kind)
@@ -117,7 +134,7 @@ def test_a_recursion_goes_on_in_steps_wherever_a_call_has_no_room(
         if number % 4 == 3:
             both.aborted(batch, read=1)
         both.apply(batch)
-        both.is_duckdbs()
+        check(both)
     stopped = (kernels.ROUNDS_STOPPED, kernels.JOIN_STOPPED, kernels.JOIN_ROWS_PENDING)
     assert sum(both.results[why] for why in stopped) > 2, both.results
 

@@ -88,10 +88,11 @@ NO_OUTPUT = -2  # the call has no output: other stages follow
     UNION,  # see ``unions``
     POINTWISE,  # see ``pointwise``
     BEGIN_ROUNDS,  # see ``rounds``
+    COUNT_DERIVED,  # see ``rounds``
     END_ROUND,  # see ``rounds``: the operators after the last ``BEGIN_ROUNDS`` may follow again
     TOP,  # see ``tops``
-) = range(10)
-STATEFUL = (JOIN, GROUPS, POINTWISE, END_ROUND, TOP)
+) = range(11)
+STATEFUL = (JOIN, GROUPS, POINTWISE, COUNT_DERIVED, END_ROUND, TOP)
 # Words of a run, at the beginning of the state. The blocks follow, those of sources first, then the operators.
 (
     R_MESSAGE_WORDS,  # size of the message; 0 if there is none
@@ -269,9 +270,9 @@ def _apply_top(plan, op, dictionary, octets, memory, state, grown):
 
 
 @device
-def _end_round(plan, op, memory, state, grown):
+def _end_round(plan, op, memory, state):
     """Ends a round of a recursion. Returns ``DONE``, or why it stopped; and the number of the operator that is next."""
-    result, free = rounds.end_round(plan, op, memory, state[R_FREE], state, R_BLOCKS, grown)
+    result, free = rounds.end_round(plan, op, memory, state[R_FREE], state, R_BLOCKS)
     state[R_FREE] = free
     if result == rounds.CONTINUED:
         return ZERO + group_batch.DONE, state[plan[op + STATE] + rounds.LS_FIRST]
@@ -371,7 +372,11 @@ def _apply_batch(batches, plan, texts, text_address, dictionary, octets, base, m
             elif kind == TOP:
                 status = _apply_top(plan, op, dictionary, octets, memory, state, grown)
             elif kind == END_ROUND:
-                status, following = _end_round(plan, op, memory, state, grown)
+                status, following = _end_round(plan, op, memory, state)
+            elif kind == COUNT_DERIVED:
+                result, free = rounds.count_derived(plan, op, memory, state[R_FREE], state, R_BLOCKS, grown)
+                state[R_FREE] = free
+                status = ZERO + (ROUNDS_STOPPED if result == rounds.STOPPED else group_batch.DONE)
             else:
                 status = _apply_pointwise(plan, op, memory, state, grown)
             grown += arena[H_LIVE] - live

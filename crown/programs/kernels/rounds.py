@@ -1,8 +1,11 @@
 """Recursions of a native call: the operators of a body, which run once per round (``crown.stages.fixpoint``).
 
-    begin: changes of the tables of the body -> operators of the body -> end: derivations -> changes of the rows
-             ^                                                                                   |
-             +-------------------------------- until no row changes -----------------------------+
+    begin: changes of the tables of the body -> operators of the body -> count: derivations -> end: changes of the rows
+             ^                                                                                     |
+             +---------------------------------- until no row changes -----------------------------+
+
+With MIN or MAX, ``count`` makes a block of the candidates that its derivations add and remove. The operators of a top
+stage, between ``count`` and ``end``, judge which rows have become the best of their groups, or no longer are.
 
 The memory of all rounds is kept until the call returns, and each round has an entry in a log. If the call stops in a
 round, Python reads the log, and continues with that round.
@@ -12,8 +15,9 @@ from __future__ import annotations
 
 from crown.kernels.jit import device
 from crown.kernels.memory.addresses import words_at
-from crown.kernels.memory.arena import H_BUDGET, H_STEPS, ZERO
+from crown.kernels.memory.arena import H_BUDGET, H_STEPS, NONE, ZERO, release
 from crown.kernels.memory.pointers import beyond
+from crown.kernels.memory.tables import find, hash_key, record_in, remove_from, seek
 from crown.programs.kernels.blocks import (
     B_FORMS,
     B_NULLS,
@@ -26,9 +30,8 @@ from crown.programs.kernels.blocks import (
 )
 from crown.stages.kernels.counts import tallied
 from crown.stages.kernels.prefetch import AHEAD
-from crown.stages.kernels.recursions import COUNT, STAMP, deleted, founded, inserted, unfounded
+from crown.stages.kernels.recursions import BEST, COUNT, STAMP, deleted, founded, inserted, unfounded
 
-LEAVES = 3  # counts of a row
 # Words of a recursion in the plan, behind those of its head, which its begin and its end have in common.
 (
     L_TABLE,  # the table of the rows
@@ -39,9 +42,13 @@ LEAVES = 3  # counts of a row
     L_ROWS,  # number of the block of the body with the changes of the rows, whose last column is the stamp
     L_FORMS_AT,  # offset of the forms of the columns of the rows
     L_DERIVED,  # number of the block of derivations, whose last column is the stamp
+    L_LEAVES,  # counts of a row
+    L_NET,  # number of the block with the net of the derivations without their stamps; only with MIN or MAX
+    L_CANDIDATES,  # number of the block of candidates, or -1 without MIN or MAX
+    L_JUDGED,  # number of the block of the rows that have become the best, or no longer are
     L_OUTPUT,  # number of the block with the changes of the rows in all rounds
     ROUNDS_WORDS,
-) = range(HEAD_WORDS, HEAD_WORDS + 10)
+) = range(HEAD_WORDS, HEAD_WORDS + 14)
 # Words of a recursion in the state.
 (
     LS_ARENA,  # address of its arena
@@ -54,6 +61,8 @@ LEAVES = 3  # counts of a row
     LS_CHANGED,  # word of the memory with the changes of the rows in all rounds
     LS_CHANGED_COUNT,
     LS_END,  # word of the memory where the room for rounds ends
+    LS_COLUMNS,  # word of the memory with the words where the columns of the derivations begin
+    LS_BEFORE,  # word of the memory with the counts of their rows before them
     LS_PENDING,  # 1 if the last round of the log is done, but the next one has no room
     LS_MAX_ROUNDS,  # rounds for which there is room in the log
     LS_ROOM,  # rows for which there is room among the absent rows, and among the changes of all rounds
@@ -61,7 +70,7 @@ LEAVES = 3  # counts of a row
     LS_ROUND_WORDS,  # words of the memory that a round takes at most
     LS_ROUNDS_ROOM,  # words of the memory that all rounds have
     ROUNDS_STATE_WORDS,
-) = range(17)
+) = range(19)
 # Words of a round in the log.
 (
     E_DERIVED,  # number of derivations
@@ -69,32 +78,50 @@ LEAVES = 3  # counts of a row
     E_WEIGHTS,  # word of the memory with their weights
     E_FOUNDED,  # number of the founded ones among them
     E_CHOSEN,  # word of the memory with the list of these
+    E_CANDIDATES,  # number of candidates that were added and removed
+    E_CANDIDATE,  # word of the memory with the forms and beginnings of their columns
+    E_CANDIDATE_WEIGHTS,  # word of the memory with their weights
+    E_JUDGED,  # number of judged rows
+    E_JUDGED_COLUMNS,  # word of the memory with the words where their columns begin
+    E_JUDGED_WEIGHTS,  # word of the memory with their weights
     E_SIGN,  # -1 if the round has deleted rows, 1 if it has inserted rows
     E_CHANGES,  # number of these rows
     E_CHANGE,  # word of the memory where their columns begin: the row, its stamp, its founded derivations
     E_STRIDE,  # words between the columns
     LOG_WORDS,
-) = range(10)
+) = range(16)
 ENDED, CONTINUED, STOPPED = range(3)
-"""Results of ``end_round``: no row has changed, another round follows, or Python must continue."""
+"""Results of ``count_derived`` and ``end_round``: no row has changed, another round or operator follows, or Python must
+continue."""
 
 
 @device
 def fixed_words(width, rounds, room):
-    """Returns how many words of the memory a recursion takes besides those of its rounds."""
+    """Returns how many words of the memory a recursion takes besides those of its rounds.
+
+    ``rounds``: those of the log. ``room``: absent rows, and changes of all rounds.
+    """
     return LOG_WORDS * rounds + (2 * width + 1) * room + 2 * (width + 1)
 
 
 @device
 def words_per_round(width):
-    """Returns how many words of the memory the end of a round takes regardless of the number of derivations."""
-    return 4 * (width + 1) + AHEAD
+    """Returns how many words of the memory the count and the end of a round take in any case."""
+    return 9 * (width + 1) + AHEAD
 
 
 @device
-def words_per_derivation(width):
-    """Returns how many words of the memory the end of a round takes for each derivation."""
-    return LEAVES + 4 + width + 3
+def words_per_row(width):
+    """Returns how many words of the memory the end of a round takes for each absent row."""
+    return width + 3
+
+
+@device
+def words_per_derivation(width, leaves):
+    """Returns how many words of the memory the count and the end of a round take for each derivation."""
+    if leaves <= BEST:
+        return leaves + 4 + width + 2
+    return leaves + 7 + width + 1 + 4 * (width + 2)  # a candidate, three judged rows
 
 
 @device
@@ -142,60 +169,153 @@ def _append(memory, area, room, count, width, strides, chosen, m):
 
 
 @device
-def _count(plan, op, arena, memory, strides, weights, n, before, scratch, grown):
-    """Counts derivations. Returns True, or False with nothing changed if the budget is used up."""
-    width, keys = plan[op + L_WIDTH], beyond(memory, ZERO)
+def count_derived(plan, op, memory, free, state, blocks, grown):
+    """Counts the derivations of a round, and makes the block of candidates. Expected O(derivations).
+
+    Returns the result, and the next free word. It has changed nothing if it stops. ``grown``: the words that other
+    parts of the program have taken during the call, which count against the budget.
+    """
+    at, width, leaves = plan[op + STATE], plan[op + L_WIDTH], plan[op + L_LEAVES]
+    arena = words_at(state[at + LS_ARENA], state[at + LS_ARENA_WORDS])
+    derived = blocks + BLOCK_WORDS * plan[op + L_DERIVED]
+    n, forms, weights = (
+        state[derived + B_TUPLES],
+        beyond(memory, state[derived + B_FORMS]),
+        beyond(memory, state[derived + B_WEIGHTS]),
+    )
+    # With MIN or MAX, the judged rows are at most three for each derivation.
+    most = n if plan[op + L_CANDIDATES] < 0 else 4 * n
+    if state[at + LS_ROUNDS] == state[at + LS_MAX_ROUNDS] or state[at + LS_ABSENT_COUNT] + most > state[at + LS_ROOM]:
+        return STOPPED, free
+    strides, before = beyond(memory, free), beyond(memory, free + width + 1)
+    for j in range(width + 1):
+        strides[j] = forms[2 * j + 1]
+    scratch = free + width + 1 + leaves * n
     leaf, tags, inverse = beyond(memory, scratch), beyond(memory, scratch + n), beyond(memory, scratch + n + AHEAD)
     for i in range(n):
         leaf[i] = COUNT
-    table = plan[op + L_TABLE]
+    keys, table = beyond(memory, ZERO), plan[op + L_TABLE]
     arena[H_BUDGET] -= grown
-    counted = tallied(arena, table, strides, width, LEAVES, keys, leaf, weights, n, ZERO, before, tags, ZERO)
+    counted = tallied(arena, table, strides, width, leaves, keys, leaf, weights, n, ZERO, before, tags, ZERO)
     arena[H_BUDGET] += grown
     if counted < n:
         for i in range(counted):
             inverse[i] = -weights[i]
-        tallied(arena, table, strides, width, LEAVES, keys, leaf, inverse, counted, ZERO, before, tags, ZERO)
-    return counted == n
+        tallied(arena, table, strides, width, leaves, keys, leaf, inverse, counted, ZERO, before, tags, ZERO)
+        return STOPPED, free
+    arena[H_STEPS] += n
+    state[at + LS_COLUMNS], state[at + LS_BEFORE] = free, free + width + 1
+    free = scratch
+    if plan[op + L_CANDIDATES] >= 0:
+        free = _make_candidates(plan, op, arena, memory, free, state, blocks)
+    return CONTINUED, free
 
 
 @device
-def end_round(plan, op, memory, free, state, blocks, grown):
-    """Ends a round: counts its derivations, deletes rows, or else inserts some. Expected O(derivations).
+def _make_candidates(plan, op, arena, memory, free, state, blocks):
+    """Makes the block of the rows that have become candidates, with the weight 1, or no longer are, with -1. Returns
+    the next free word."""
+    width = plan[op + L_WIDTH]
+    net, candidates = blocks + BLOCK_WORDS * plan[op + L_NET], blocks + BLOCK_WORDS * plan[op + L_CANDIDATES]
+    n, forms, weights = (
+        state[net + B_TUPLES],
+        beyond(memory, state[net + B_FORMS]),
+        beyond(memory, state[net + B_WEIGHTS]),
+    )
+    strides, columns, keys, m = beyond(memory, free), free + width, beyond(memory, ZERO), ZERO
+    for j in range(width):
+        strides[j] = forms[2 * j + 1]
+    table = plan[op + L_TABLE]
+    for i in range(n):
+        record = find(arena, table, hash_key(arena, strides, 0, width, keys, i), strides, 0, width, keys, i)
+        after = arena[record + width + COUNT] if record != 0 else ZERO
+        change = ZERO + (after > 0) - (after > weights[i])
+        if change != 0:
+            for j in range(width):
+                memory[columns + j * n + m] = keys[strides[j] + i]
+            memory[columns + width * n + m] = change
+            m += 1
+    free = columns + (width + 1) * n
+    forms_of = beyond(plan, plan[op + L_FORMS_AT])
+    return _set_block(memory, state, candidates, forms_of, width, columns, n, columns + width * n, m, free)
 
-    Returns the result, and the next free word. ``grown``: the words that other parts of the program have taken during
-    the call, which count against the budget.
+
+@device
+def _judge(plan, op, arena, memory, free, state, blocks):
+    """Counts which rows are the best. Returns the number of judged rows. Uses the memory from word ``free`` on."""
+    width, leaves = plan[op + L_WIDTH], plan[op + L_LEAVES]
+    judged = blocks + BLOCK_WORDS * plan[op + L_JUDGED]
+    n, forms = state[judged + B_TUPLES], beyond(memory, state[judged + B_FORMS])
+    strides, weights, keys = beyond(memory, free), beyond(memory, state[judged + B_WEIGHTS]), beyond(memory, ZERO)
+    for j in range(width):
+        strides[j] = forms[2 * j + 1]
+    for i in range(n):
+        slot = seek(
+            arena, plan[op + L_TABLE], hash_key(arena, strides, 0, width, keys, i), strides, 0, width, keys, i, NONE
+        )
+        record = record_in(arena, plan[op + L_TABLE], slot)
+        arena[record + width + BEST] += weights[i]
+        some = ZERO
+        for c in range(leaves):
+            some |= arena[record + width + c]
+        if some == 0:
+            remove_from(arena, plan[op + L_TABLE], slot)
+            release(arena, record, width + leaves)
+    return n
+
+
+@device
+def end_round(plan, op, memory, free, state, blocks):
+    """Ends a round, whose derivations are counted: deletes rows, or else inserts some. Expected O(derivations).
+
+    Returns the result, and the next free word.
     """
-    at, width = plan[op + STATE], plan[op + L_WIDTH]
+    at, width, leaves = plan[op + STATE], plan[op + L_WIDTH], plan[op + L_LEAVES]
     arena = words_at(state[at + LS_ARENA], state[at + LS_ARENA_WORDS])
     derived = blocks + BLOCK_WORDS * plan[op + L_DERIVED]
-    n, forms = state[derived + B_TUPLES], beyond(memory, state[derived + B_FORMS])
+    n, weights = state[derived + B_TUPLES], beyond(memory, state[derived + B_WEIGHTS])
     rounds, room, absent = state[at + LS_ROUNDS], state[at + LS_ROOM], state[at + LS_ABSENT]
-    if rounds == state[at + LS_MAX_ROUNDS] or state[at + LS_ABSENT_COUNT] + n > room:
-        return STOPPED, free
     keys, table = beyond(memory, ZERO), plan[op + L_TABLE]
-    columns, strides, weights = free, beyond(memory, free), beyond(memory, state[derived + B_WEIGHTS])
-    for j in range(width + 1):
-        strides[j] = forms[2 * j + 1]
-    free += width + 1
-    before, chosen, lost = beyond(memory, free), beyond(memory, free + LEAVES * n), beyond(memory, free + 4 * n)
-    founded_at, free = free + LEAVES * n, free + (LEAVES + 2) * n
-    if not _count(plan, op, arena, memory, strides, weights, n, before, free, grown):
-        return STOPPED, free
-    arena[H_STEPS] += n
+    strides, before = beyond(memory, state[at + LS_COLUMNS]), beyond(memory, state[at + LS_BEFORE])
+    best, judges = plan[op + L_JUDGED], plan[op + L_CANDIDATES] >= 0
+    judged, judged_at, chosen_at = ZERO, free, free + width
+    judged_strides = beyond(memory, judged_at)
+    if judges:
+        judged = _judge(plan, op, arena, memory, free, state, blocks)
+    chosen, lost = beyond(memory, chosen_at), beyond(memory, chosen_at + n)
+    free = chosen_at + 2 * n
     stamps = beyond(memory, strides[width])
-    m = founded(arena, table, strides, width, LEAVES, keys, stamps, weights, before, n, chosen)
+    m = founded(arena, table, strides, width, leaves, keys, stamps, weights, before, n, chosen)
     for k in range(m):
         lost[k] = chosen[k]
     left = unfounded(arena, table, strides, width, keys, weights, lost, m)
-    out, stride, sign = free, left, ZERO - 1
-    done = deleted(arena, table, strides, width, LEAVES, keys, lost, left, beyond(memory, out), stride)
+    listed_judged = beyond(memory, free)
+    worse, stride, sign = ZERO, left, ZERO - 1
+    judged_weights = weights
+    if judges:
+        judged_weights = beyond(memory, state[blocks + BLOCK_WORDS * best + B_WEIGHTS])
+        for i in range(judged):
+            listed_judged[worse] = i
+            worse += judged_weights[i] < 0
+        free += judged
+        stride += worse
+    out = free
+    done = deleted(arena, table, strides, width, leaves, keys, lost, left, beyond(memory, out), stride)
+    done += deleted(
+        arena, table, judged_strides, width, leaves, keys, listed_judged, worse, beyond(memory, out + done), stride
+    )
     count, listed = state[at + LS_ABSENT_COUNT], ZERO
-    for i in range(n):
-        if before[i * LEAVES + STAMP] == 0:
-            lost[listed] = i
-            listed += 1
-    count = _append(memory, absent, room, count, width, strides, lost, listed)
+    if judges:
+        for i in range(judged):
+            listed_judged[listed] = i
+            listed += judged_weights[i] > 0
+        count = _append(memory, absent, room, count, width, judged_strides, listed_judged, listed)
+    else:
+        for i in range(n):
+            if before[i * leaves + STAMP] == 0:
+                lost[listed] = i
+                listed += 1
+        count = _append(memory, absent, room, count, width, strides, lost, listed)
     if done > 0:
         for j in range(width):
             for k in range(done):
@@ -208,19 +328,24 @@ def end_round(plan, op, memory, free, state, blocks, grown):
         for k in range(count):
             every[k] = k
         out = free + width + count
-        arena_word = plan[op + L_RECORD]
-        stamp = arena[arena_word] + 1
+        record, wanted = plan[op + L_RECORD], ZERO + (BEST if judges else COUNT)
         done = inserted(
-            arena, table, at_absent, width, keys, every, count, ZERO + COUNT, stamp, beyond(memory, out), stride
+            arena, table, at_absent, width, keys, every, count, wanted, arena[record] + 1, beyond(memory, out), stride
         )
-        arena[arena_word] += done > 0
+        arena[record] += done > 0
         count = ZERO
     free = out + (width + 2) * stride
     state[at + LS_ABSENT_COUNT] = count
     entry = beyond(memory, state[at + LS_LOG] + LOG_WORDS * rounds)
-    entry[E_DERIVED], entry[E_COLUMNS], entry[E_WEIGHTS] = n, columns, state[derived + B_WEIGHTS]
-    entry[E_FOUNDED], entry[E_CHOSEN] = m, founded_at
+    entry[E_DERIVED], entry[E_COLUMNS], entry[E_WEIGHTS] = n, state[at + LS_COLUMNS], state[derived + B_WEIGHTS]
+    entry[E_FOUNDED], entry[E_CHOSEN] = m, chosen_at
     entry[E_SIGN], entry[E_CHANGES], entry[E_CHANGE], entry[E_STRIDE] = sign, done, out, stride
+    if judges:
+        candidates = blocks + BLOCK_WORDS * plan[op + L_CANDIDATES]
+        entry[E_CANDIDATES], entry[E_CANDIDATE] = state[candidates + B_TUPLES], state[candidates + B_FORMS]
+        entry[E_JUDGED], entry[E_JUDGED_COLUMNS] = judged, judged_at
+        entry[E_CANDIDATE_WEIGHTS] = state[candidates + B_WEIGHTS]
+        entry[E_JUDGED_WEIGHTS] = state[blocks + BLOCK_WORDS * best + B_WEIGHTS]
     state[at + LS_ROUNDS] = rounds + 1
     forms_of = beyond(plan, plan[op + L_FORMS_AT])
     if done == 0:

@@ -15,7 +15,7 @@ from crown.programs.pipelines.joins import JoinInputOperator, JoinOperator
 from crown.programs.pipelines.pipeline import Operator, Pipeline, Stateful
 from crown.programs.pipelines.plan import Block, Blocks, forms_of_types
 from crown.programs.pipelines.pointwise import PointwiseOperator
-from crown.programs.pipelines.rounds import BeginRounds, EndRound
+from crown.programs.pipelines.rounds import BeginRounds, CountDerived, EndRound, Judging
 from crown.programs.pipelines.sources import Source
 from crown.programs.pipelines.tops import TopOperator
 from crown.programs.preparer import BatchPreparer
@@ -163,7 +163,9 @@ class _Builder:
         elif isinstance(stage, Fixpoint) and self._body is None:
             self._add_fixpoint(stage, number)
         else:
-            raise _NotNative("only joins, groups, set operations, linear stages and recursions have a native form")
+            raise _NotNative(
+                "only joins, groups, set operations, linear stages, recursions and LIMIT have a native form"
+            )
 
     def _add(self, operator: Operator) -> None:
         """Adds an operator. The operators that it reads must have been added."""
@@ -309,16 +311,20 @@ class _Builder:
         return join_input
 
     def _add_top(self, stage: Top, number: int) -> None:
-        native_feed = stage.native_feed()
+        read = self._block_of[key_of(stage.inputs[0])]
+        self._block_of[number] = self._add_windows(stage, number, read, self._memory_of(number))
+
+    def _add_windows(self, stage: Top, number: int | None, read: Block, part: Part) -> Block:
+        """Adds a top stage that reads a block. Returns its output."""
+        native_feed, forms = stage.native_feed(), forms_of_types(stage.stored_types)
         if isinstance(native_feed, str):
             raise _NotNative(native_feed)
-        read, forms = self._block_of[key_of(stage.inputs[0])], forms_of_types(stage.stored_types)
         net = self._add_net(self._add_feed(read, native_feed, stores_codes=True), len(forms))
         changed = self._blocks.add_root()
         output = self._blocks.add_derived(changed)
-        self._add(TopOperator(stage, number, read, net, changed, output, forms, self._memory_of(number)))
+        self._add(TopOperator(stage, number, read, net, changed, output, forms, part))
         self._add(NetOperator(changed, output, len(stage.columns)))
-        self._block_of[number] = output
+        return output
 
     def _add_fixpoint(self, stage: Fixpoint, number: int) -> None:
         given = [
@@ -341,14 +347,26 @@ class _Builder:
             for inner_number, inner in enumerate(stage.body):
                 self._add_stage(inner, inner_number)
                 ends.append(len(operators) - first)
+            judging = self._add_judging(stage, begin, part)
         finally:
             self._body = None
         made = [blocks[inner_number] for inner_number in range(len(stage.body))]
         changed = self._blocks.add_root()
         output = self._blocks.add_derived(changed)
-        self._add(EndRound(stage, number, begin, operators[first:], made, ends, reads, changed, output, part))
+        self._add(EndRound(stage, number, begin, operators[first:], made, ends, judging, reads, changed, output, part))
         self._add(NetOperator(changed, output, len(stage.columns)))
         self._block_of[number] = output
+
+    def _add_judging(self, stage: Fixpoint, begin: BeginRounds, part: Part) -> Judging | None:
+        """Adds the operators that count derivations and, with MIN or MAX, judge which rows are the best."""
+        derived, best = self._block_of[len(stage.body) - 1], stage.best
+        if best is None:
+            self._add(CountDerived(begin, derived, part))
+            return None
+        net = self._add_net(derived, len(stage.columns))
+        candidates = self._blocks.add_derived(net)
+        self._add(CountDerived(begin, derived, part))
+        return Judging(net, candidates, self._add_windows(best, None, candidates, self._memory_of(len(stage.body))))
 
     def _add_groups(self, stage: Groups, number: int, last: bool) -> None:
         native_form = stage.native_form()

@@ -181,8 +181,10 @@ class JoinOperator:
         if self.delivers:
             return buffer_rows if self.nets else 0
         changes = sum([rows[root] for root in self._roots])
-        growth = 1 if self.number is None else 4  # all rounds of a recursion keep their rows
-        rows[self.rows.root] = state[start + kernels.JS_MAX_ROWS] = min(buffer_rows, max(_MIN_ROWS, changes * growth))
+        if self.number is None:  # in a recursion, whose rounds all keep their rows
+            rows[self.rows.root] = state[start + kernels.JS_MAX_ROWS] = min(buffer_rows, max(_MIN_ROWS // 2, changes))
+            return 0
+        rows[self.rows.root] = state[start + kernels.JS_MAX_ROWS] = min(buffer_rows, max(_MIN_ROWS, 4 * changes))
         return 0
 
     @cached_property

@@ -63,7 +63,7 @@ from crown.programs.pipelines.groups import GroupsOperator
 from crown.programs.pipelines.joins import JoinInputOperator, JoinOperator
 from crown.programs.pipelines.plan import Blocks, Plan
 from crown.programs.pipelines.pointwise import PointwiseOperator
-from crown.programs.pipelines.rounds import BeginRounds, EndRound
+from crown.programs.pipelines.rounds import BeginRounds, CountDerived, EndRound
 from crown.programs.pipelines.sources import Source
 from crown.programs.pipelines.tops import TopOperator
 from crown.programs.tallies import Tallies
@@ -83,7 +83,7 @@ _MAX_UNKNOWN_BATCHES = 3
 _PAUSED_BATCHES = 100
 _NO_WORDS = np.empty(0, np.int64)
 
-Stateful = JoinOperator | GroupsOperator | PointwiseOperator | EndRound | TopOperator
+Stateful = JoinOperator | GroupsOperator | PointwiseOperator | CountDerived | EndRound | TopOperator
 Operator = FeedOperator | NetOperator | UnionOperator | JoinInputOperator | BeginRounds | Stateful
 
 

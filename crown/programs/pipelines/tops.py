@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import maxsize
 
 from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline
@@ -14,7 +15,7 @@ from crown.store.memory import address_of
 
 
 class TopOperator:
-    """Top stage ``stage``, which has number ``number``.
+    """Top stage ``stage``, which has number ``number``, or None within a recursion.
 
     - ``read``: the block that it reads. ``net``: the net of its feed.
     - ``changed``: the block of the changes of its windows. ``output`` is its net.
@@ -26,8 +27,8 @@ class TopOperator:
     state_words = kernels.TOP_STATE_WORDS
 
     def __init__(
-        self, stage: Top, number: int, read: Block, net: Block, changed: Block, output: Block, forms: Sequence[int],
-        part: Part,
+        self, stage: Top, number: int | None, read: Block, net: Block, changed: Block, output: Block,
+        forms: Sequence[int], part: Part,
     ) -> None:  # fmt: skip
         self.stage, self.number, self.part, self.output, self.root = stage, number, part, output, net.root
         self._read, self._net, self._changed, self._forms = read, net, changed, forms
@@ -50,6 +51,8 @@ class TopOperator:
     def max_rows(self, options: DeltaOptions) -> int:
         """Returns how many rows of a batch, at most, the call can apply. The steps sort larger ones first."""
         trees = self.stage.trees
+        if self.number is None:
+            return maxsize
         return trees.sorted_from(trees.count) - 1
 
     def begin(self, state: memoryview) -> bool:
@@ -71,7 +74,8 @@ class TopOperator:
     def plan_words(self, plan: Plan) -> Sequence[int]:
         """Returns its words in a plan. Adds to the plan what they point to."""
         stage, trees, words = self.stage.stage, self.stage.trees, [0] * kernels.TOP_WORDS
-        plan.add_head(words, self.state_at, kernels.OS_ARENA, self.output.number, [self._read.number])
+        rows = -1 if self.number is None else self.output.number
+        plan.add_head(words, self.state_at, kernels.OS_ARENA, rows, [self._read.number])
         words[kernels.O_TABLE], words[kernels.O_NET] = trees.table, self._net.number
         words[kernels.O_OUTPUT] = self._changed.number
         words[kernels.O_WIDTH], words[kernels.O_FORMS_AT] = len(self._forms), plan.add(self._forms)
