@@ -79,8 +79,8 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
         ),
         (
             "SELECT a, RANK() OVER (ORDER BY k) AS r FROM (SELECT a, COUNT(*) AS k FROM n GROUP BY a) t",
-            "stage 0: one native call; stage 1: steps: only joins, groups, set operations, linear stages, recursions "
-            "and LIMIT have a native form",
+            "stage 0: one native call; stages 1 to 2: steps: only joins, groups, set operations, linear stages, "
+            "recursions and LIMIT have a native form (stage 1)",
         ),
     ],
 )
