@@ -55,10 +55,12 @@ from plans.queries.algebra import (
     Top,
     Unnest,
     bases,
+    rebuilt,
+    unused,
     walk,
 )
 from plans.queries.conjunction import is_set
-from plans.schema import STAGE
+from plans.schema import STAGE, Table
 from plans.search.cost import checked_rates
 from plans.search.padding import NoPlaceError
 from plans.stack import with_room
@@ -237,13 +239,53 @@ def _timed(timed: Timed, stages: Stages) -> TimedStage:
 def _fixpoint(relation: Fixpoint, stages: Stages) -> FixpointStage:
     """Returns the stage of a recursion. Its feeds have the columns that its body reads."""
     inner = Stages(stages.rates, together=stages.together)
-    stage_of(rewritten(relation.body), inner)
-    tables = dict.fromkeys(source.table for source in bases(relation))
+    made, outside = _without_derived(rewritten(relation.body), relation.rows)
+    stage_of(made, inner)
+    tables = dict.fromkeys(source.table for source in bases(made) if source.table != relation.rows)
     body = typed(Program(relation.text, (*tables, relation.rows), tuple(inner.made))).plain()
     read = used_columns(body, False)
     narrowed = tuple(replace(t, columns=read[t.name.lower()], key=(), distinct=False) for t in body.tables[:-1])
-    feeds = tuple(Feed(stages.views.get(t.name.lower(), t.name), passed(t.columns)) for t in narrowed)
-    return FixpointStage(feeds, (*narrowed, relation.rows), body.stages, relation.distinct, relation.best)
+    feeds = (
+        _columns_of(_feed(outside[t.name], stages), t)
+        if t.name in outside
+        else Feed(stages.views.get(t.name.lower(), t.name), passed(t.columns))
+        for t in narrowed
+    )
+    return FixpointStage(tuple(feeds), (*narrowed, relation.rows), body.stages, relation.distinct, relation.best)
+
+
+def _without_derived(body: Relation, rows: Table) -> tuple[Relation, dict[str, Relation]]:
+    """Returns the body of a recursion in which relations that do not read its `rows` are tables, and these relations by
+    the name of the table.
+
+    They become stages before the recursion, whose rounds need not run them, and which other stages can read, too. Joins
+    and set operations stay in the body.
+    """
+    tables: dict[int, Table] = {}
+    outside: dict[str, Relation] = {}
+    taken = {source.table.name for source in bases(body)}
+
+    def moved(source: Source) -> Source:
+        given = source.input
+        if given is None or all(isinstance(part, Query | SetOperation) for part in walk(given)):
+            return source
+        if any(base.table == rows for base in bases(given)):
+            return source
+        if id(given) not in tables:
+            name = unused(source.table.name, [*taken, *outside])
+            tables[id(given)], outside[name] = Table(name, given.columns, distinct=_declared(given)[1]), given
+        return replace(source, table=tables[id(given)], input=None)
+
+    def without(part: Relation) -> Relation:
+        return replace(part, sources=tuple(map(moved, part.sources))) if isinstance(part, Query) else part
+
+    return rebuilt(body, lambda part: part, without), outside
+
+
+def _columns_of(given: Feed, table: Table) -> Feed:
+    """Returns a feed with the columns of a table only."""
+    outputs = {output.name: output for output in given.columns}
+    return replace(given, columns=tuple(outputs[column.name] for column in table.columns))
 
 
 def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Function]:

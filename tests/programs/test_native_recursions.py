@@ -54,6 +54,14 @@ QUERIES = {
     ),
     "groups of a recursion": f"WITH RECURSIVE {CLOSURE} SELECT src, COUNT(*) AS n, SUM(dst) AS d FROM r GROUP BY src",
     "a join of a recursion": f"WITH RECURSIVE {REACHED} SELECT DISTINCT r.x, label FROM r JOIN t ON r.x = t.src",
+    "first rows of a group": (
+        "WITH RECURSIVE r(a, n) AS (SELECT src, COUNT(*) AS n FROM g GROUP BY src UNION "
+        "SELECT dst, n FROM r JOIN g ON r.a = g.src) SELECT a, n FROM r"
+    ),
+    "a recursion that reads another one": (
+        f"WITH RECURSIVE {CLOSURE}, q(x) AS (SELECT x FROM s UNION SELECT r.dst FROM q JOIN r ON q.x = r.src) "
+        "SELECT q.x FROM q"
+    ),
     "rows that are read twice": (
         "WITH RECURSIVE r AS (SELECT src, dst FROM g WHERE src < dst UNION "
         "SELECT a.src, b.dst FROM r a JOIN r b ON a.dst = b.src) SELECT src, dst FROM r"

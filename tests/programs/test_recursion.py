@@ -13,7 +13,9 @@ import pytest
 import crown
 from crown.errors import ChangeError
 from crown.stages import fixpoint
-from crown.stages.fixpoint import COUNT, FOUNDED, STAMP, Fixpoint
+from crown.stages.fixpoint import Fixpoint
+from crown.stages.kernels.recursions import COUNT, FOUNDED, STAMP
+from plans.programs.stages import FixpointStage, GroupStage
 from tests.marks import every, slow
 from tests.models.fixpoint import ReferenceFixpoint, Row
 
@@ -251,6 +253,20 @@ def test_a_count_in_the_first_rows_is_there_from_the_first_batch_on() -> None:
     assert view.apply({}).to_pylist() == [{"n": 0, "_weight": 1}]
     view.apply({"e": [(1, 2), (2, 3)]})
     assert sorted(row["n"] for row in view) == [0, 1, 2]
+
+
+def test_what_a_recursion_reads_and_does_not_derive_is_maintained_once() -> None:
+    view = crown.view(
+        "WITH RECURSIVE c AS (SELECT x, COUNT(*) AS k FROM e GROUP BY x), p AS (SELECT x FROM c WHERE k > 1 UNION "
+        "SELECT e.y FROM p JOIN e ON p.x = e.x JOIN c ON e.y = c.x) SELECT p.x, c.k FROM p JOIN c ON p.x = c.x",
+        SCHEMA,
+    )
+    (recursion,) = (stage for stage in view._engine.plan.stages if isinstance(stage, FixpointStage))
+    assert sum(isinstance(stage, GroupStage) for stage in (*view._engine.plan.stages, *recursion.stages)) == 1
+    view.apply({"e": [(1, 2), (1, 3), (2, 4), (3, 3)]})
+    assert {(row["x"], row["k"]) for row in view} == {(1, 2), (2, 1), (3, 1)}
+    view.apply({"e": [{"x": 1, "y": 2, "_weight": -1}]})
+    assert not list(view)
 
 
 def test_rows_come_and_go_with_as_many_copies_as_they_have_derivations() -> None:
