@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.engine.stopping.subjects import PAIR, RECURSION, Subject, Tables, mapped, memory
+from tests.engine.stopping.subjects import NEAREST, PAIR, RECURSION, Subject, Tables, mapped, memory
 
 _C = {"columns": {"ck": "int64", "seg": "string", "name": "string"}, "key": ["ck"]}
 _O = {"columns": {"ok": "int64", "ck": "int64", "day": "date", "prio": "string"}, "key": ["ok"]}
@@ -87,6 +87,7 @@ CALLS = (
     Subject("set operations", SETS, ORDERS, memory),
     Subject("SNB Q4", SNB4, _SNB, memory),
     Subject("first rows", FIRST, ORDERS, memory),
+    Subject("recursion with min", NEAREST, {"G": PAIR}, memory),
     Subject("recursion", RECURSION, {"G": PAIR}, memory),
     Subject("set operations that raise", SETS, ORDERS, memory, on_missing="raise"),
     Subject("mapped UNION", UNION, ORDERS, mapped),
