@@ -90,6 +90,8 @@ def never(literal: Expr, type_: str) -> bool:
 
 def folded(arg: Expr, type_: str) -> Expr | None:
     """Returns the literal in another type if it is exactly a value of that type (or the nearest double); else None."""
+    if arg.value is None:
+        return Expr("literal", type_)
     try:
         return lit(literals.converted(arg.value, arg.type, type_), type_)
     except ValueError:

@@ -182,9 +182,7 @@ def _with_parameters(relation: Relation, ties: tuple[tuple[Expr, str], ...], row
 
 def _core_with_parameters(query: Query, ties: tuple[tuple[Expr, str], ...], rows: Rows, position: int) -> Query:
     """Returns a join core with a column for each parameter."""
-    inside = [source for source in query.sources if source.input is not None and _reads_outer(source.input)]
-    if inside:
-        raise PlanError("nested subqueries that read columns of the outermost query are not supported")
+    query = _with_tied_sources(query, rows)
     aliases = {source.alias for source in query.sources}
     counted = {source.alias for source in query.sources if source.group == 0}
     sides = {one: _side(one, aliases) for given in query.conditions for one in given.conjuncts()}
@@ -212,5 +210,32 @@ def _core_with_parameters(query: Query, ties: tuple[tuple[Expr, str], ...], rows
     return replace(query, sources=sources, conditions=tuple(conditions), outputs=tuple(outputs))
 
 
-def _reads_outer(relation: Relation) -> bool:
-    return any(True for part in walk(relation) for _ in _parameters(part))
+def outer_columns(relation: Relation) -> set[str]:
+    """Returns the columns of the outer query that a relation reads."""
+    return {name for part in walk(relation) for one in _parameters(part) for name in one.columns}
+
+
+def _with_tied_sources(query: Query, rows: Rows) -> Query:
+    """Returns a join core whose derived sources have columns for the parameters that they read, which the parameters
+    equal."""
+    sources, conditions = [], list(query.conditions)
+    for source in query.sources:
+        inside = list(walk(source.input)) if source.input is not None else []
+        parameters = tuple(dict.fromkeys(one for part in inside for one in _parameters(part)))
+        if source.input is not None and parameters:
+            if any(isinstance(part, Group) and part.whole and _kept_when_empty(part) for part in inside):
+                message = "a derived table that reads the outer query needs FROM, and GROUP BY for its aggregates"
+                raise PlanError(message, hint="select the aggregates in the subquery itself")
+            names: list[str] = []
+            for _ in parameters:
+                names.append(unused("tie", [*(column.name for part in inside for column in part.columns), *names]))
+            ties = tuple(zip(parameters, names, strict=True))
+            made = _with_parameters(source.input, ties, rows, len(source.input.columns))
+            source = replace(source, table=replace(source.table, columns=made.columns), input=made)
+            equal = tuple(call("nseq", one, source.qualified(name)) for one, name in ties)
+            if source.join == "inner":
+                conditions += equal
+            else:
+                source = replace(source, on=(*source.on, *equal))
+        sources.append(source)
+    return replace(query, sources=tuple(sources), conditions=tuple(conditions))

@@ -74,6 +74,8 @@ DUCKDB = (
     "= w.k) SELECT k FROM w) AS q ON r.a = q.k",
     "SELECT DISTINCT q.b, y.v FROM r, u AS x, (SELECT DISTINCT a + 1 AS c, b FROM r) AS q, u AS y WHERE r.a * 2 = x.v "
     "AND x.a + 1 = q.c AND COALESCE(q.b, 0) = y.v",
+    "SELECT 2 AS x, upper('b') AS y, MAX(a) AS z, COUNT(*) AS n FROM r WHERE b > 1 GROUP BY ALL",
+    "SELECT 2 AS x, s, MAX(a) AS z FROM r WHERE b > 1 GROUP BY ALL",
     "SELECT n, m FROM (SELECT a, a FROM r UNION ALL SELECT v, 1 FROM u EXCEPT SELECT 0, 0 FROM u) AS q(n, m)",
     "WITH q(n, m) AS (SELECT a, a FROM r UNION SELECT v, 1 FROM u) SELECT n, COUNT(*) AS c FROM q GROUP BY n",
     "SELECT id FROM r WHERE EXISTS (SELECT * FROM u WHERE LENGTH(r.s) = u.v + 1)",

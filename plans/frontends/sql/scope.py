@@ -179,7 +179,7 @@ class Scope:
     """The names that are visible to a SELECT, or to one side of a join.
 
     `frame` is the join core under construction; `outer` is the scope around a correlated subquery; `depth` is the
-    number of enclosing queries.
+    number of enclosing queries. `beside` is the scope of the join of which this is one side.
     """
 
     reading: Reading
@@ -189,6 +189,7 @@ class Scope:
     depth: int = 0
     relations: list[Relation] = field(default_factory=list)
     order: list[tuple[str, str]] = field(default_factory=list)  # of the columns: table and column in lower case
+    beside: Scope | None = None
 
     @property
     def text(self) -> Text:
@@ -197,13 +198,17 @@ class Scope:
 
     def side(self, frame: Frame | None = None) -> Scope:
         """Returns the empty scope of one side of a join, with a frame of its own or this one."""
-        return replace(self, frame=frame or self.frame, relations=[], order=[])
+        return replace(self, frame=frame or self.frame, relations=[], order=[], beside=self)
 
     def new_side(self) -> Scope:
         """Returns the empty scope of one side of a join, with a new frame."""
         return self.side(Frame(self.frame.names))
 
     # relations --------------------------------------------------------------------------------------------------------
+
+    def before(self) -> list[Relation]:
+        """Returns all relations before this place in FROM."""
+        return [*self.relations, *(self.beside.before() if self.beside is not None else [])]
 
     def add(self, relation: Relation, node: exp.Expression) -> None:
         """Adds a relation. Raises PlanError if its name exists."""

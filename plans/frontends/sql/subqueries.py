@@ -19,7 +19,7 @@ from plans.frontends.sql.shape import flat, unwrapped
 from plans.lowering.joins.matches import outer_rows
 from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Relation, Source, replaced, split, unused
-from plans.queries.dependent import Dependent, dependent, values_of_nothing
+from plans.queries.dependent import Dependent, dependent, outer_columns, values_of_nothing
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,9 @@ def subquery(body: exp.Expression, scope: Scope, exists: bool = False) -> Subque
     if not flat(body):
         return Subquery(body, None, _as_relation(body, scope))
     frame = scope.reading.flatten(_of_one(body) if exists else body, scope, correlated=True, unique=False)
+    if any(source.input is not None and outer_columns(source.input) for source in frame.sources):
+        query = frame.query(scope.text.text, frame.outputs, frame.distinct)
+        return Subquery(body, None, decorrelated(query, body, scope))
     local, crossing = split_conditions(frame.conditions, frame.aliases)
     return Subquery(body, frame, None, local, crossing)
 

@@ -33,8 +33,8 @@ def _by_count(relation: Relation) -> Relation:
     if not isinstance(relation, Group) or not isinstance(relation.input, Query):
         return relation
     query = relation.input
-    if len(query.sources) != 1 or query.distinct or not isinstance(query.sources[0].input, Over):
-        return relation
+    if len(query.sources) != 1 or query.distinct or query.keys or not isinstance(query.sources[0].input, Over):
+        return relation  # with `keys`, rows with equal values count once
     source, over = query.sources[0], query.sources[0].input
     exprs = dict(query.outputs)
     numbers = [source.qualified(one.name) for one in over.functions if one.function == "row_number"]

@@ -55,6 +55,7 @@ DUCKDB = (
     "array_to_string([1][2:], ',')", "array_to_string(nullif([i], [2]), ',')",
     *(f"epoch_ms(ts - INTERVAL {micros} MICROSECOND)" for micros in (499, 500, 501, 1500, 1499)), "epoch_ms(d)",
     *(f"substring(s, {start}, {length})" for start in ("3", "-1", "i", "0", "-9") for length in ("-2", "-i", "a", "n")),
+    "CAST(NULL::VARCHAR AS BIGINT)", "TRY_CAST(NULL::VARCHAR AS INT) IS NULL", "NULL::VARCHAR::DATE",
     "not list_contains([n], 1)", "list_contains([a], n)", "list_contains(list_intersect([a], [i]), n)",
     "list_sort(list_distinct([a, i, n, n]))", "list_sort(array_distinct([n, a]))", "list_unique([a, n])",
     "[[a], [i, 7]][2][2]", "['ab', s][1][2:2]", "list_concat([a], nullif([i], [2]), [n])", "epoch(ts)",

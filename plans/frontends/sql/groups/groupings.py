@@ -17,6 +17,7 @@ from sqlglot import exp
 from plans.frontends.sql.groups.aggregates import aggregates
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.text.nodes import nodes
 
 _MOST = 64
 _BEHIND = ("grouping_sets", "rollup", "cube")
@@ -45,6 +46,9 @@ def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
     if several is None:
         if group.args.get("all"):
             plain = tuple(item for item in node.expressions if next(aggregates(item), None) is None)
+            constant = bool(group.args.get("always")) and not any(nodes(item, exp.Column, exp.Query) for item in plain)
+            if constant and len(plain) < len(node.expressions):  # in DuckDB, constants are no keys
+                return [Grouping((), whole=True)]
             return [Grouping(plain, whole=not plain)]
         for name, value in group.args.items():
             if name not in ("expressions", "always") and value:

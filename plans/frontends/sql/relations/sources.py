@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from plans.errors import PlanError
 from plans.frontends.sql.relations.fixpoints import fixpoints
 from plans.frontends.sql.relations.recursion import RECURSIVE
 from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, kept
@@ -15,6 +16,7 @@ from plans.frontends.sql.shape import flat, unwrapped
 from plans.frontends.sql.text.place import extent
 from plans.queries.algebra import Relation as Algebra
 from plans.queries.algebra import Source
+from plans.queries.dependent import outer_columns
 from plans.schema import Column, Table, tables_hint
 from plans.stack import MAX_NESTING
 
@@ -88,14 +90,27 @@ def add_source(
 
 
 def add_subquery(body: exp.Expression, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
-    """Adds a subquery: flattened if possible, else as a derived relation."""
-    body = unwrapped(body)
-    if flat(body):
-        distinct = bool(body.args.get("distinct"))
-        found = scope.reading.flatten(body, scope, unique=not names, typed=distinct, preferred=alias)
-        _add_frame(found, alias, names, scope, node)
-    else:
-        _add_derived(scope.reading.read(body, scope, unique=not names), alias, names, scope, node)
+    """Adds a subquery: flattened if possible, else as a derived relation. In a subquery, it may read the query around
+    that one."""
+    body, plain = unwrapped(body), not names
+    found: Frame | Algebra
+    try:
+        if flat(body):
+            distinct = bool(body.args.get("distinct"))
+            found = scope.reading.flatten(body, scope, unique=plain, typed=distinct, preferred=alias)
+        else:
+            found = scope.reading.read(body, scope, unique=plain)
+    except PlanError:
+        if scope.outer is None:
+            raise
+        before = scope.before()
+        found = scope.reading.read(body, replace(scope, relations=before), correlated=True, unique=plain)
+        read = outer_columns(found)
+        for relation in before:
+            if any(expr.columns & read for _, expr in relation.columns.values()):
+                message = f"a subquery in FROM reads {relation.alias}, which is beside it"
+                raise scope.text.error(message, node, "write LATERAL before it") from None
+    _add_found(found, alias, names, scope, node)
 
 
 def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
@@ -120,8 +135,12 @@ def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: ex
         else:
             known[key] = body, scope.reading.read(body, inside, **wanted)
     found = known[key][1]
+    _add_found(found.among(scope.frame.names) if isinstance(found, Frame) else found, alias, names, scope, node)
+
+
+def _add_found(found: Frame | Algebra, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
     if isinstance(found, Frame):
-        _add_frame(found.among(scope.frame.names), alias, names, scope, node)
+        _add_frame(found, alias, names, scope, node)
     else:
         _add_derived(found, alias, names, scope, node)
 
