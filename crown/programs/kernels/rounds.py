@@ -265,6 +265,31 @@ def _judge(plan, op, arena, memory, free, state, blocks):
 
 
 @device
+def _insert_absent(plan, op, arena, memory, free, state):
+    """Inserts those of the absent rows that are derived or, with MIN or MAX, are the best. None is absent then.
+
+    Returns the word of the memory where the columns of the inserted rows begin, the words between them, their sign, and
+    their number. Uses the memory from word ``free`` on.
+    """
+    at, width, wanted = plan[op + STATE], plan[op + L_WIDTH], ZERO + COUNT
+    if plan[op + L_CANDIDATES] >= 0:
+        wanted = ZERO + BEST
+    room, count, record = state[at + LS_ROOM], state[at + LS_ABSENT_COUNT], plan[op + L_RECORD]
+    strides, every, out = beyond(memory, free), beyond(memory, free + width), free + width + count
+    for j in range(width):
+        strides[j] = state[at + LS_ABSENT] + j * room
+    for k in range(count):
+        every[k] = k
+    done = inserted(
+        arena, plan[op + L_TABLE], strides, width, beyond(memory, ZERO), every, count, wanted, arena[record] + 1,
+        beyond(memory, out), count,
+    )  # fmt: skip
+    arena[record] += done > 0
+    state[at + LS_ABSENT_COUNT] = 0
+    return out, count, ZERO + 1, done
+
+
+@device
 def end_round(plan, op, memory, free, state, blocks):
     """Ends a round, whose derivations are counted: deletes rows, or else inserts some. Expected O(derivations).
 
@@ -277,7 +302,7 @@ def end_round(plan, op, memory, free, state, blocks):
     rounds, room, absent = state[at + LS_ROUNDS], state[at + LS_ROOM], state[at + LS_ABSENT]
     keys, table = beyond(memory, ZERO), plan[op + L_TABLE]
     strides, before = beyond(memory, state[at + LS_COLUMNS]), beyond(memory, state[at + LS_BEFORE])
-    best, judges = plan[op + L_JUDGED], plan[op + L_CANDIDATES] >= 0
+    judges = plan[op + L_CANDIDATES] >= 0
     judged, judged_at, chosen_at = ZERO, free, free + width
     judged_strides = beyond(memory, judged_at)
     if judges:
@@ -293,7 +318,7 @@ def end_round(plan, op, memory, free, state, blocks):
     worse, stride, sign = ZERO, left, ZERO - 1
     judged_weights = weights
     if judges:
-        judged_weights = beyond(memory, state[blocks + BLOCK_WORDS * best + B_WEIGHTS])
+        judged_weights = beyond(memory, state[blocks + BLOCK_WORDS * plan[op + L_JUDGED] + B_WEIGHTS])
         for i in range(judged):
             listed_judged[worse] = i
             worse += judged_weights[i] < 0
@@ -320,22 +345,11 @@ def end_round(plan, op, memory, free, state, blocks):
         for j in range(width):
             for k in range(done):
                 memory[absent + j * room + count + k] = memory[out + j * stride + k]
-        count += done
+        state[at + LS_ABSENT_COUNT] = count + done
     else:
-        stride, sign, at_absent, every = count, ZERO + 1, beyond(memory, free), beyond(memory, free + width)
-        for j in range(width):
-            at_absent[j] = absent + j * room
-        for k in range(count):
-            every[k] = k
-        out = free + width + count
-        record, wanted = plan[op + L_RECORD], ZERO + (BEST if judges else COUNT)
-        done = inserted(
-            arena, table, at_absent, width, keys, every, count, wanted, arena[record] + 1, beyond(memory, out), stride
-        )
-        arena[record] += done > 0
-        count = ZERO
+        state[at + LS_ABSENT_COUNT] = count
+        out, stride, sign, done = _insert_absent(plan, op, arena, memory, free, state)
     free = out + (width + 2) * stride
-    state[at + LS_ABSENT_COUNT] = count
     entry = beyond(memory, state[at + LS_LOG] + LOG_WORDS * rounds)
     entry[E_DERIVED], entry[E_COLUMNS], entry[E_WEIGHTS] = n, state[at + LS_COLUMNS], state[derived + B_WEIGHTS]
     entry[E_FOUNDED], entry[E_CHOSEN] = m, chosen_at
@@ -343,9 +357,9 @@ def end_round(plan, op, memory, free, state, blocks):
     if judges:
         candidates = blocks + BLOCK_WORDS * plan[op + L_CANDIDATES]
         entry[E_CANDIDATES], entry[E_CANDIDATE] = state[candidates + B_TUPLES], state[candidates + B_FORMS]
-        entry[E_JUDGED], entry[E_JUDGED_COLUMNS] = judged, judged_at
         entry[E_CANDIDATE_WEIGHTS] = state[candidates + B_WEIGHTS]
-        entry[E_JUDGED_WEIGHTS] = state[blocks + BLOCK_WORDS * best + B_WEIGHTS]
+        entry[E_JUDGED], entry[E_JUDGED_COLUMNS] = judged, judged_at
+        entry[E_JUDGED_WEIGHTS] = state[blocks + BLOCK_WORDS * plan[op + L_JUDGED] + B_WEIGHTS]
     state[at + LS_ROUNDS] = rounds + 1
     forms_of = beyond(plan, plan[op + L_FORMS_AT])
     if done == 0:

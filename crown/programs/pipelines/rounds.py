@@ -199,8 +199,8 @@ class EndRound:
         """Lets the stage continue where the call has stopped: in a round in which ``done`` operators of the body have
         made their blocks."""
         at, width, stage = self.state_at, self._width, self.stage
-        tables = [inner.zset(columns, memory, state, dictionary) for inner, columns in zip(
-            [given for given, _ in self.begin_rounds.tables], stage.tables, strict=False)]  # fmt: skip
+        pairs = zip(self.begin_rounds.tables, stage.tables[:-1], strict=True)
+        tables = [given.zset(columns, memory, state, dictionary) for (given, _), columns in pairs]
         started = Started()
         change, given = Zset.empty(width + 1), tables
         for number in range(state[at + kernels.LS_ROUNDS]):
