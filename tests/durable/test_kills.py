@@ -23,7 +23,7 @@ def test_a_process_may_die_at_any_call_of_the_system(query: str, how: str) -> No
 
 
 @pytest.mark.filterwarnings("ignore::crown.errors.RecoveryWarning")
-@pytest.mark.parametrize(("query", "times"), [slow("join", 3), ("groups", 3), ("call", 3), slow("call", 100)])
+@pytest.mark.parametrize(("query", "times"), [slow("join", 3), slow("groups", 3), ("call", 3), slow("call", 100)])
 def test_a_process_may_die_at_any_moment(query: str, times: int, tmp_path: Path) -> None:
     folder, known = tmp_path / "v", 0
     for first, last in deaths(times, "view", str(folder), QUERIES[query]):

@@ -49,6 +49,7 @@ def write_waves(folder: Path, waves: int) -> None:
             (folder / "waves" / str(wave) / name).write_text(text)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="Spark limits the address space of workers on Linux")
 def test_a_stream_of_limited_workers_is_what_spark_recomputes(tmp_path: Path) -> None:
     write_waves(tmp_path, 3)

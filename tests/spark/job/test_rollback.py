@@ -31,6 +31,7 @@ from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at
 from spark_jobs.tables.places import place_at
 from spark_jobs.tables.results.net import net_of
+from tests.marks import slow
 from tests.spark.recell.jobs import Job
 
 deltalake = pytest.importorskip("deltalake")
@@ -289,7 +290,7 @@ def changes(folder, number, rows):
     (folder / f"{number}.json").write_text("".join(lines))
 
 
-@pytest.mark.parametrize("sink", ["spark", "delta", "parquet"])
+@pytest.mark.parametrize("sink", ["spark", "delta", slow("parquet")])
 def test_a_job_goes_back_with_its_output_and_reads_mended_files(spark, tmp_path, sink, capsys):
     for number in range(4):
         changes(tmp_path / "r", number, [(number % 2, number, 1), (7, number, 1)])

@@ -24,6 +24,7 @@ from spark_jobs.tables.results.iceberg import IcebergResult
 from spark_jobs.tables.results.kafka import KafkaResult
 from spark_jobs.tables.results.merge import DeltaResult
 from spark_jobs.tables.results.postgres import PostgresResult
+from tests.marks import slow
 from tests.spark.pipelines.shop import Died, dies, table
 from tests.spark.tables.test_kafka_results import rows as in_kafka
 
@@ -102,8 +103,14 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before", "behind"])
-@pytest.mark.parametrize(("of", "name"), STEPS, ids=lambda given: given if isinstance(given, str) else given.__name__)
+CASES = [
+    (*step, before) if before == (step in STEPS[:2]) else slow(*step, before)
+    for step in STEPS
+    for before in (True, False)
+]
+
+
+@pytest.mark.parametrize(("of", "name", "before"), CASES)
 def test_every_place_has_each_version_once_whateverdies(
     places: Places, monkeypatch, of, name: str, before: bool
 ) -> None:

@@ -26,6 +26,7 @@ from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.state import PipelineState, damage
 from spark_jobs.pipelines.vitals import Record, lines, prometheus, vitals
 from spark_jobs.tables.results.merge import DeltaResult
+from tests.marks import slow
 from tests.spark.pipelines.shop import Died, dies, table
 
 VIEWS = {
@@ -264,7 +265,7 @@ def test_no_snapshot_hides_that_the_state_was_mapped_from_a_damaged_one(tmp_path
     assert damage(tmp_path) == []
 
 
-STEPS = [(DurableDatabase, "apply"), (DeltaResult, "apply"), (PipelineState, "commit"), (Record, "succeeded")]
+STEPS = [(DurableDatabase, "apply"), slow(DeltaResult, "apply"), slow(PipelineState, "commit"), (Record, "succeeded")]
 
 
 @pytest.mark.parametrize(("of", "name"), STEPS, ids=lambda given: given if isinstance(given, str) else given.__name__)

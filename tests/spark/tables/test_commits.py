@@ -55,8 +55,9 @@ class BrokenOffError(Exception):
     """The driver dies here."""
 
 
-@pytest.mark.parametrize("form", ["delta", "parquet"])
-@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize(
+    ("form", "before"), [("delta", True), ("delta", False), ("parquet", True), slow("parquet", False)]
+)
 @pytest.mark.parametrize("step", ["os.link", "sync", "unlink", "commit"])
 def test_a_driver_that_dies_at_any_step_of_a_commit_leaves_every_row_once(tmp_path, monkeypatch, form, step, before):
     """The ``n``-th call of a step ends the driver, for every ``n``; a new driver is given the batch again."""
