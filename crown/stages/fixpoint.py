@@ -135,13 +135,12 @@ class Fixpoint(Stage):
     def uncount(self, derived: Zset) -> None:
         """Takes back that a native call has counted derivations."""
         with self._part.budget.lifted():
-            self._rows.add(_without_last(derived).negated(), np.full(len(derived), COUNT))
+            rows = _without_last(derived) if self.stage.distinct else derived
+            self._rows.add(rows.negated(), np.full(len(derived), COUNT))
 
     def native_feeds(self) -> Sequence[NativeFeed] | str:
         """Returns how a kernel makes the rows of each table of the body, or why it cannot run the recursion."""
-        if not self.stage.distinct:
-            return "a recursion with UNION ALL takes steps"
-        if self._read != list(range(len(self.columns) + 1)):
+        if self._read != list(range(len(self.columns) + self.stage.distinct)):
             return "the steps of the recursion read only some of its columns"
         return native_feeds(self._readers)
 
@@ -159,7 +158,7 @@ class Fixpoint(Stage):
                 given = [reader.zset(net).net() for reader, net in zip(self._readers, nets, strict=True)]
                 pending = [*given, self._empty[-1]]
             derived = self._derived(pending, started.made)
-            changed = self._in_stamps(derived, started) if self.stage.distinct else self._in_sums(derived)
+            changed = self._in_stamps(derived, started) if self.stage.distinct else self._in_sums(derived, started)
             return Zset.gathered(changed, len(self.columns)).net()
         except BaseException as error:
             if self._stopped or isinstance(error, REFUSALS):  # otherwise it is unknown what was done
@@ -170,9 +169,9 @@ class Fixpoint(Stage):
         finally:
             self._log, self._applied, self._judged = [], [], []
 
-    def _in_sums(self, derived: Zset) -> list[Zset]:
+    def _in_sums(self, derived: Zset, started: Started) -> list[Zset]:
         """Returns the changes of the rows, which are as often there as they are derived."""
-        changed: list[Zset] = []
+        changed = started.changed
         for _ in self._rounds():
             net = derived.net()
             if not len(net):

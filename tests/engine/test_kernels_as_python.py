@@ -28,7 +28,7 @@ NATIVE = {
         "duplicates, of some columns",
         "three hops",
     ),
-    "recursions": ("closure", "least values", "rows that are read twice"),
+    "recursions": ("closure", "copies", "least values", "rows that are read twice"),
     "joined_groups": ("hops, all of them", "one group", "products"),
     "chains": (
         "a cyclic join, of which a join reads",

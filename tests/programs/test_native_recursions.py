@@ -38,6 +38,14 @@ QUERIES = {
         "SELECT t.dst, t.label, r.price FROM r JOIN t ON r.src = t.src AND r.label = t.label WHERE t.price < 4) "
         "SELECT src, label, price FROM r"
     ),
+    "copies of texts": (
+        "WITH RECURSIVE r AS (SELECT src, label, 1 AS d FROM t UNION ALL SELECT g.dst, r.label || 'x', r.d + 1 FROM r "
+        "JOIN g ON r.src = g.src WHERE r.d < 4) SELECT src, label, d FROM r"
+    ),
+    "copies": (
+        "WITH RECURSIVE r AS (SELECT src, dst, 1 AS d FROM g UNION ALL SELECT r.src, g.dst, r.d + 1 FROM r JOIN g "
+        "ON r.dst = g.src WHERE r.d < 4) SELECT src, dst, d FROM r"
+    ),
     "least values": (
         "WITH RECURSIVE d AS (SELECT x, MIN(c) AS c FROM (SELECT x, CAST(0 AS BIGINT) AS c FROM s UNION ALL "
         "SELECT g.dst, d.c + 1 FROM d JOIN g ON d.x = g.src) q GROUP BY x) SELECT x, c FROM d"
@@ -117,7 +125,9 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
 
 
 @pytest.mark.parametrize("of", ["rows", "rounds", "words", "buffers"])
-@pytest.mark.parametrize("kind", ["closure", "two steps", "texts and decimals", "computed columns", "least values"])
+@pytest.mark.parametrize(
+    "kind", ["closure", "two steps", "texts and decimals", "computed columns", "least values", "copies"]
+)
 def test_a_recursion_goes_on_in_steps_wherever_a_call_has_no_room(
     kind: str, of: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

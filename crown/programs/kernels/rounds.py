@@ -4,6 +4,9 @@
              ^                                                                                     |
              +---------------------------------- until no row changes -----------------------------+
 
+With UNION ALL, a row is there as often as it is derived: the net of its derivations is the change of the rows, and rows
+and derivations have no stamps.
+
 With MIN or MAX, ``count`` makes a block of the candidates that its derivations add and remove. The operators of a top
 stage, between ``count`` and ``end``, judge which rows have become the best of their groups, or no longer are.
 
@@ -13,6 +16,7 @@ round, Python reads the log, and continues with that round.
 
 from __future__ import annotations
 
+from crown.engine.kernels.update import MAX_COPIES
 from crown.kernels.jit import device
 from crown.kernels.memory.addresses import words_at
 from crown.kernels.memory.arena import H_BUDGET, H_STEPS, NONE, ZERO, release
@@ -39,11 +43,11 @@ from crown.stages.kernels.recursions import BEST, COUNT, STAMP, deleted, founded
     L_WIDTH,  # columns of a row
     L_TABLE_COUNT,  # number of tables of the body besides the rows
     L_TABLES_AT,  # offset of two words per such table: number of the block with its changes; of the block of the body
-    L_ROWS,  # number of the block of the body with the changes of the rows, whose last column is the stamp
+    L_ROWS,  # number of the block of the body with the changes of the rows, whose last column is the stamp, if any
     L_FORMS_AT,  # offset of the forms of the columns of the rows
-    L_DERIVED,  # number of the block of derivations, whose last column is the stamp
-    L_LEAVES,  # counts of a row
-    L_NET,  # number of the block with the net of the derivations without their stamps; only with MIN or MAX
+    L_DERIVED,  # number of the block of derivations, whose last column is the stamp, if any
+    L_LEAVES,  # counts of a row; 1 with UNION ALL
+    L_NET,  # number of the block with the net of the derivations without their stamps; only with MIN, MAX or UNION ALL
     L_CANDIDATES,  # number of the block of candidates, or -1 without MIN or MAX
     L_JUDGED,  # number of the block of the rows that have become the best, or no longer are
     L_OUTPUT,  # number of the block with the changes of the rows in all rounds
@@ -137,6 +141,12 @@ def _set_block(memory, state, block, forms_of, width, columns, stride, weights, 
 
 
 @device
+def _row_width(plan, op):
+    """Returns the columns of a row in the body: with its stamp, if rows have stamps."""
+    return plan[op + L_WIDTH] + (plan[op + L_LEAVES] > 1)
+
+
+@device
 def begin_rounds(plan, op, number, memory, free, state, blocks):
     """Begins the first round, in which the rows have no changes. Returns the next free word. ``number``: that of the
     operator."""
@@ -155,7 +165,7 @@ def begin_rounds(plan, op, number, memory, free, state, blocks):
         for word in range(BLOCK_WORDS):
             state[body + word] = state[given + word]
     rows, forms = blocks + BLOCK_WORDS * plan[op + L_ROWS], beyond(plan, plan[op + L_FORMS_AT])
-    return _set_block(memory, state, rows, forms, width + 1, free, ZERO, free, ZERO, free)
+    return _set_block(memory, state, rows, forms, _row_width(plan, op), free, ZERO, free, ZERO, free)
 
 
 @device
@@ -177,7 +187,8 @@ def count_derived(plan, op, memory, free, state, blocks, grown):
     """
     at, width, leaves = plan[op + STATE], plan[op + L_WIDTH], plan[op + L_LEAVES]
     arena = words_at(state[at + LS_ARENA], state[at + LS_ARENA_WORDS])
-    derived = blocks + BLOCK_WORDS * plan[op + L_DERIVED]
+    summed = leaves == 1
+    derived = blocks + BLOCK_WORDS * plan[op + (L_NET if summed else L_DERIVED)]
     n, forms, weights = (
         state[derived + B_TUPLES],
         beyond(memory, state[derived + B_FORMS]),
@@ -188,7 +199,7 @@ def count_derived(plan, op, memory, free, state, blocks, grown):
     if state[at + LS_ROUNDS] == state[at + LS_MAX_ROUNDS] or state[at + LS_ABSENT_COUNT] + most > state[at + LS_ROOM]:
         return STOPPED, free
     strides, before = beyond(memory, free), beyond(memory, free + width + 1)
-    for j in range(width + 1):
+    for j in range(_row_width(plan, op)):
         strides[j] = forms[2 * j + 1]
     scratch = free + width + 1 + leaves * n
     leaf, tags, inverse = beyond(memory, scratch), beyond(memory, scratch + n), beyond(memory, scratch + n + AHEAD)
@@ -198,7 +209,11 @@ def count_derived(plan, op, memory, free, state, blocks, grown):
     arena[H_BUDGET] -= grown
     counted = tallied(arena, table, strides, width, leaves, keys, leaf, weights, n, ZERO, before, tags, ZERO)
     arena[H_BUDGET] += grown
-    if counted < n:
+    fits = counted == n
+    if summed and fits:
+        for i in range(n):
+            fits = fits and before[i] + weights[i] <= MAX_COPIES
+    if not fits:
         for i in range(counted):
             inverse[i] = -weights[i]
         tallied(arena, table, strides, width, leaves, keys, leaf, inverse, counted, ZERO, before, tags, ZERO)
@@ -295,6 +310,8 @@ def end_round(plan, op, memory, free, state, blocks):
 
     Returns the result, and the next free word.
     """
+    if plan[op + L_LEAVES] == 1:
+        return _end_sums(plan, op, memory, free, state, blocks)
     at, width, leaves = plan[op + STATE], plan[op + L_WIDTH], plan[op + L_LEAVES]
     arena = words_at(state[at + LS_ARENA], state[at + LS_ARENA_WORDS])
     derived = blocks + BLOCK_WORDS * plan[op + L_DERIVED]
@@ -360,34 +377,46 @@ def end_round(plan, op, memory, free, state, blocks):
         entry[E_CANDIDATE_WEIGHTS] = state[candidates + B_WEIGHTS]
         entry[E_JUDGED], entry[E_JUDGED_COLUMNS] = judged, judged_at
         entry[E_JUDGED_WEIGHTS] = state[blocks + BLOCK_WORDS * plan[op + L_JUDGED] + B_WEIGHTS]
-    state[at + LS_ROUNDS] = rounds + 1
-    forms_of = beyond(plan, plan[op + L_FORMS_AT])
-    if done == 0:
-        output, total = blocks + BLOCK_WORDS * plan[op + L_OUTPUT], state[at + LS_CHANGED_COUNT]
-        changed = state[at + LS_CHANGED]
-        return ENDED, _set_block(
-            memory, state, output, forms_of, width, changed, room, changed + width * room, total, free
-        )
-    return _next_round(plan, op, memory, free, state, blocks, out, stride, done, sign)
+    for k in range(done):
+        memory[free + k] = sign
+    return _next_round(plan, op, memory, free + done, state, blocks, out, stride, done, free)
 
 
 @device
-def _next_round(plan, op, memory, free, state, blocks, out, stride, done, sign):
-    """Makes the change of the rows the input of another round. Returns what ``end_round`` returns."""
-    at, width = plan[op + STATE], plan[op + L_WIDTH]
+def _end_sums(plan, op, memory, free, state, blocks):
+    """Does what ``end_round`` does with UNION ALL: the net of the derivations is the change of the rows."""
+    at, width, net = plan[op + STATE], plan[op + L_WIDTH], blocks + BLOCK_WORDS * plan[op + L_NET]
+    n, forms, weights = state[net + B_TUPLES], beyond(memory, state[net + B_FORMS]), state[net + B_WEIGHTS]
+    for j in range(width):
+        for i in range(n):
+            memory[free + j * n + i] = memory[forms[2 * j + 1] + i]
+    entry = beyond(memory, state[at + LS_LOG] + LOG_WORDS * state[at + LS_ROUNDS])
+    entry[E_CHANGES], entry[E_CHANGE], entry[E_WEIGHTS] = n, free, weights
+    return _next_round(plan, op, memory, free + width * n, state, blocks, free, n, n, weights)
+
+
+@device
+def _next_round(plan, op, memory, free, state, blocks, out, stride, done, weights_at):
+    """Makes the ``done`` changes of the rows the input of another round, if there are some. Returns what ``end_round``
+    returns. ``weights_at``: the word of the memory with their weights."""
+    at, width, forms = plan[op + STATE], plan[op + L_WIDTH], beyond(plan, plan[op + L_FORMS_AT])
     room, changed, total = state[at + LS_ROOM], state[at + LS_CHANGED], state[at + LS_CHANGED_COUNT]
+    state[at + LS_ROUNDS] += 1
+    if done == 0:
+        output = blocks + BLOCK_WORDS * plan[op + L_OUTPUT]
+        return ENDED, _set_block(
+            memory, state, output, forms, width, changed, room, changed + width * room, total, free
+        )
     if done > state[at + LS_MAX_ROWS] or total + done > room or free + state[at + LS_ROUND_WORDS] > state[at + LS_END]:
         state[at + LS_PENDING] = 1
         return STOPPED, free
-    weights = beyond(memory, free)
     for k in range(done):
-        weights[k] = sign
-        memory[changed + width * room + total + k] = sign
+        memory[changed + width * room + total + k] = memory[weights_at + k]
     for j in range(width):
         for k in range(done):
             memory[changed + j * room + total + k] = memory[out + j * stride + k]
     state[at + LS_CHANGED_COUNT] = total + done
-    rows, forms = blocks + BLOCK_WORDS * plan[op + L_ROWS], beyond(plan, plan[op + L_FORMS_AT])
+    rows = blocks + BLOCK_WORDS * plan[op + L_ROWS]
     for table in range(plan[op + L_TABLE_COUNT]):
         state[blocks + BLOCK_WORDS * plan[plan[op + L_TABLES_AT] + 2 * table + 1] + B_TUPLES] = 0
-    return CONTINUED, _set_block(memory, state, rows, forms, width + 1, out, stride, free, done, free + done)
+    return CONTINUED, _set_block(memory, state, rows, forms, _row_width(plan, op), out, stride, weights_at, done, free)

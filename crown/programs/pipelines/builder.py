@@ -347,26 +347,29 @@ class _Builder:
             for inner_number, inner in enumerate(stage.body):
                 self._add_stage(inner, inner_number)
                 ends.append(len(operators) - first)
-            judging = self._add_judging(stage, begin, part)
+            net, judging = self._add_judging(stage, begin, part)
         finally:
             self._body = None
         made = [blocks[inner_number] for inner_number in range(len(stage.body))]
         changed = self._blocks.add_root()
         output = self._blocks.add_derived(changed)
-        self._add(EndRound(stage, number, begin, operators[first:], made, ends, judging, reads, changed, output, part))
+        self._add(
+            EndRound(stage, number, begin, operators[first:], made, ends, net, judging, reads, changed, output, part)
+        )
         self._add(NetOperator(changed, output, len(stage.columns)))
         self._block_of[number] = output
 
-    def _add_judging(self, stage: Fixpoint, begin: BeginRounds, part: Part) -> Judging | None:
-        """Adds the operators that count derivations and, with MIN or MAX, judge which rows are the best."""
+    def _add_judging(self, stage: Fixpoint, begin: BeginRounds, part: Part) -> tuple[Block | None, Judging | None]:
+        """Adds the operators that count derivations and, with MIN or MAX, judge which rows are the best. Returns the
+        net of the derivations if some operator reads it, and how rows are judged."""
         derived, best = self._block_of[len(stage.body) - 1], stage.best
-        if best is None:
-            self._add(CountDerived(begin, derived, part))
-            return None
-        net = self._add_net(derived, len(stage.columns))
-        candidates = self._blocks.add_derived(net)
+        plain = stage.stage.distinct and best is None
+        net = None if plain else self._add_net(derived, len(stage.columns))
         self._add(CountDerived(begin, derived, part))
-        return Judging(net, candidates, self._add_windows(best, None, candidates, self._memory_of(len(stage.body))))
+        if best is None or net is None:
+            return net, None
+        candidates = self._blocks.add_derived(net)
+        return net, Judging(candidates, self._add_windows(best, None, candidates, self._memory_of(len(stage.body))))
 
     def _add_groups(self, stage: Groups, number: int, last: bool) -> None:
         native_form = stage.native_form()

@@ -57,7 +57,7 @@ class BeginRounds:
         Returns how many rows are netted."""
         self.max_changes = max(_ROWS, _ROWS_PER_CHANGE * sum([rows[given.root] for given, _ in self.tables]))
         rows[self.rows.root] = self.max_changes
-        words = int(kernels.fixed_words(len(self.forms) - 1, _ROUNDS, self.end.room))
+        words = int(kernels.fixed_words(len(self.forms), _ROUNDS, self.end.room))
         self.batch_words = words + _MORE_WORDS * self.max_changes
         return 0
 
@@ -68,10 +68,9 @@ class BeginRounds:
 
 @dataclass(frozen=True)
 class Judging:
-    """How MIN or MAX of a recursion is judged: the block with the net of the derivations, that of the candidates, and
-    that of the rows that have become the best, or no longer are."""
+    """How MIN or MAX of a recursion is judged: the block of the candidates, and that of the rows that have become the
+    best, or no longer are."""
 
-    net: Block
     candidates: Block
     judged: Block
 
@@ -112,6 +111,7 @@ class EndRound:
     - ``begin``: the operator before the ``body``, the operators of a round before this one.
     - ``made``: per stage of the body, the block of its rows; those of the last one are derivations.
     - ``ends``: per stage of the body, the number of operators up to its last one.
+    - ``net``: the block with the net of the derivations; None if no operator reads it.
     - ``judging``: None without MIN or MAX.
     - ``reads``: the blocks that the stage reads.
     - ``changed``: the block with the changes of the rows in all rounds. ``output`` is its net.
@@ -123,12 +123,13 @@ class EndRound:
 
     def __init__(
         self, stage: Fixpoint, number: int, begin: BeginRounds, body: Sequence[_Sized], made: Sequence[Block],
-        ends: Sequence[int], judging: Judging | None, reads: Sequence[Block], changed: Block, output: Block, part: Part,
+        ends: Sequence[int], net: Block | None, judging: Judging | None, reads: Sequence[Block], changed: Block,
+        output: Block, part: Part,
     ) -> None:  # fmt: skip
         self.stage, self.number, self.begin_rounds, self.body = stage, number, begin, body
-        self.made, self.ends, self.judging = made, ends, judging
+        self.made, self.ends, self.net, self.judging = made, ends, net, judging
         self.output, self.part, self.root = output, part, made[-1].root
-        self._reads, self._changed, self._width = reads, changed, len(begin.forms) - 1
+        self._reads, self._changed, self._width = reads, changed, len(stage.columns)
         self.state_at = self.batch_words = 0
         begin.end = self
 
@@ -190,9 +191,10 @@ class EndRound:
         words[kernels.L_ROWS], words[kernels.L_FORMS_AT] = begin.rows.number, plan.add(begin.forms)
         words[kernels.L_DERIVED], words[kernels.L_OUTPUT] = self.made[-1].number, self._changed.number
         words[kernels.L_CANDIDATES] = -1
+        if self.net is not None:
+            words[kernels.L_NET] = self.net.number
         if judging is not None:
-            words[kernels.L_NET], words[kernels.L_CANDIDATES] = judging.net.number, judging.candidates.number
-            words[kernels.L_JUDGED] = judging.judged.number
+            words[kernels.L_CANDIDATES], words[kernels.L_JUDGED] = judging.candidates.number, judging.judged.number
         return words
 
     def hand_over(self, memory: np.ndarray, state: Sequence[int], done: int, dictionary: Dictionary) -> None:
@@ -202,12 +204,18 @@ class EndRound:
         pairs = zip(self.begin_rounds.tables, stage.tables[:-1], strict=True)
         tables = [given.zset(columns, memory, state, dictionary) for (given, _), columns in pairs]
         started = Started()
-        change, given = Zset.empty(width + 1), tables
+        change, given = Zset.empty(len(self.begin_rounds.forms)), tables
         for number in range(state[at + kernels.LS_ROUNDS]):
             started.applied.append((*given, change))
             given = [Zset.empty(table.width) for table in tables]
             first = state[at + kernels.LS_LOG] + kernels.LOG_WORDS * number
             entry = memory[first : first + kernels.LOG_WORDS].tolist()
+            if self.stage.counts == 1:
+                first, n = entry[kernels.E_CHANGE], entry[kernels.E_CHANGES]
+                change = _tuples(memory, [first + n * j for j in range(width)], entry[kernels.E_WEIGHTS], n)
+                started.log.append((change, COUNT))
+                started.changed.append(change)
+                continue
             n, weights = entry[kernels.E_DERIVED], entry[kernels.E_WEIGHTS]
             derived = _tuples(memory, memory[entry[kernels.E_COLUMNS] :][:width], weights, n)
             founded = memory[entry[kernels.E_CHOSEN] :][: entry[kernels.E_FOUNDED]]
