@@ -56,6 +56,7 @@ from plans.types import arrow_type
 
 MAX_WEIGHT = 2**31 - 1
 _INT64 = pa.int64()
+_MAX_SCHEMAS = 4  # whose scans are kept: batches of inserts and of deletes take turns
 
 
 @dataclass(slots=True, eq=False)
@@ -135,10 +136,9 @@ class Checker:
         self._weight: int | None = None
         self._says: str | None = None  # the name of the column of weights or codes
         self._read: list[int] = []  # the positions of all of them, if the batch has all
-        self._schema: pa.Schema | None = None  # of the last batch whose columns were checked
         self._tests = tests
         self._partition = partition
-        self._scan: Scan | None = None  # of batches with that schema, or None if it does not fit
+        self._scans: list[tuple[pa.Schema, Scan | None]] = []  # of the last schemas; None if a schema does not fit
         self._of_rows: dict[bool, tuple[pa.Schema, Scan]] = {}  # of rows of integers, by whether they have weights
         self._integers = bool(columns) and not table.upserts and all(kinds[name] in WHOLE for name in columns)
         self._small = self._integers and all(kinds[name] in INTEGERS for name in columns)
@@ -301,16 +301,17 @@ class Checker:
     def _scan_of(self, schema: pa.Schema) -> Scan | None:
         """Returns the scan for batches of this schema, or None if the columns do not have the declared types or need
         more checks."""
-        if self._schema is None or not schema.equals(self._schema, True):
-            if schema.names != self._names:
-                self._locate(schema.names)
-            types = schema.types
-            wanted = [target for _, _, target in self._wanted] + ([] if self._weight is None else [_INT64])
-            looked_at = schema.metadata or self._upserts or self._seen
-            fits = not looked_at and [types[place] for place in self._read] == wanted
-            self._scan = self._new_scan() if fits else None
-            self._schema = schema
-        return self._scan
+        for earlier, scan in self._scans:
+            if schema.equals(earlier, True):
+                return scan
+        if schema.names != self._names:
+            self._locate(schema.names)
+        types = schema.types
+        wanted = [target for _, _, target in self._wanted] + ([] if self._weight is None else [_INT64])
+        looked_at = schema.metadata or self._upserts or self._seen
+        fits = not looked_at and [types[place] for place in self._read] == wanted
+        self._scans = [(schema, self._new_scan() if fits else None), *self._scans[: _MAX_SCHEMAS - 1]]
+        return self._scans[0][1]
 
     def _new_scan(self) -> Scan:
         places = dict(zip(self._kinds, self._read, strict=False))
@@ -328,7 +329,6 @@ class Checker:
         self._read = [place for place in (*self._places, self._weight) if place is not None]
         if None in self._places or self._says not in (None, WEIGHT):
             self._read = []
-        self._schema = None
 
 
 def _in_range(weights: np.ndarray) -> bool:

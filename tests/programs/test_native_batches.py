@@ -285,3 +285,24 @@ def test_a_durable_view_writes_down_what_it_took(tmp_path: Any) -> None:
         held = bag(view.to_table())
     with crown.open(None, tmp_path / "view") as view:
         assert bag(view.to_table()) == held
+
+
+def test_batches_of_schemas_that_take_turns_are_prepared_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, write = list[pipeline.Pipeline](), pipeline.Pipeline._write_plan
+
+    def noted(self: pipeline.Pipeline) -> Any:
+        written.append(self)
+        return write(self)
+
+    monkeypatch.setattr(pipeline.Pipeline, "_write_plan", noted)
+    view = crown.view("SELECT a, SUM(b) AS s FROM t WHERE b > 1 GROUP BY a", {"t": {"a": "int64", "b": "int64"}})
+    rows = [pa.table({"a": [i % 3], "b": [i]}) for i in range(12)]
+    for table in rows:
+        view.apply({"t": table})
+        view.apply({"t": table.append_column("_weight", pa.array([-1]))})
+        view.apply({"t": table.select(["b", "a"])})
+    assert len(written) == 3, "one plan for each order of columns, with and without weights"
+    assert {(row["a"], row["s"]) for row in view} == {(0, 18), (1, 21), (2, 26)}
+    for n in range(2, 14):
+        view.apply({"t": rows[5].append_column(f"more{n}", pa.array([n]))})
+    assert {(row["a"], row["s"]) for row in view} == {(0, 18), (1, 21), (2, 86)}

@@ -35,8 +35,8 @@ Operators with state also have:
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import mul
 from sys import maxsize
 
@@ -47,6 +47,7 @@ from crown.expressions.kernels.decimals import SCRATCH
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import Unscanned
 from crown.ingest.kernels.scan import EXPORTED, RELEASE
+from crown.ingest.tables.given import Scan
 from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels.blocks import (
@@ -81,10 +82,25 @@ _SMALL_MESSAGE_ROWS = 64  # there is room for a message of so many rows before t
 # After so many batches with mostly new texts, the next batches take steps, which test texts before they store them.
 _MAX_UNKNOWN_BATCHES = 3
 _PAUSED_BATCHES = 100
+_MAX_PLANS = 8  # of batches with other columns, or in another order, which are kept
 _NO_WORDS = np.empty(0, np.int64)
 
 Stateful = JoinOperator | GroupsOperator | PointwiseOperator | CountDerived | EndRound | TopOperator
 Operator = FeedOperator | NetOperator | UnionOperator | JoinInputOperator | BeginRounds | Stateful
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A plan: its words, int64[n], and the bytes of its texts.
+
+    ``lookups``: by the word of the memory that receives the address of the table. ``small_message_words``: the words of
+    a message of few rows.
+    """
+
+    words: np.ndarray
+    texts: np.ndarray
+    lookups: Mapping[int, Expr]
+    small_message_words: int
 
 
 class Pipeline:
@@ -144,15 +160,15 @@ class Pipeline:
         for stage in self._stateful:
             stage.place(state_words)
             state_words += stage.state_words
-        self._plan, self._texts, self._scratch_words = _NO_WORDS, np.empty(0, np.uint8), 0
+        self._plan: _Written | None = None  # for the scans of the sources
+        self._plans = dict[tuple[Scan | None, ...], _Written]()  # by these scans: batches take turns
+        self._scratch_words = 0  # that each of the plans needs, at most
         self._exported = np.zeros(EXPORTED * len(sources), np.int64)
         self._address = self._exported.ctypes.data
         self._state_array = np.zeros(state_words, np.int64)
         self._state = numbers(self._state_array)
         self._memory, self._slots = _NO_WORDS, np.empty(0, np.int32)
         self._message = _NO_MESSAGE
-        self._small_message_words = 0
-        self._lookups = dict[int, Expr]()  # by the word of the memory that receives the address of the table
         self._unknown_batches = self._paused_batches = 0
 
     # A batch
@@ -176,22 +192,25 @@ class Pipeline:
             if batch.batch.num_rows > room[number]:
                 enough = False
             if batch.scan is not self.sources[number].scan:
-                self._plan = _NO_WORDS  # first: an interrupt may raise before any line
+                self._plan = None  # first: an interrupt may raise before any line
                 self.sources[number].scan = batch.scan
+        if self._plan is None:
+            self._plan = self._plans.get(tuple(source.scan for source in self.sources))
         for stage in self._stateful:
             if stage.begin(self._state):
                 enough = False
-        if not enough or not len(self._plan):
+        if not enough or self._plan is None:
             self._make_room(batches)
-        self._message = _message(self._small_message_words)
+        assert self._plan is not None, "there is a plan for the scans of the batch"
+        self._message = _message(self._plan.small_message_words)
         for batch in batches:
             batch.batch._export_to_c(self._address + 8 * EXPORTED * self._numbers[batch.name])
 
     def _make_room(self, batches: Sequence[Unscanned]) -> None:
         """Prepares the operators for batches with as many rows as this one and the earlier ones."""
         room, self._room = self._room, [0] * len(self._room)  # until all is ready: an interrupt may raise at any line
-        if not len(self._plan):
-            self._write_plan()
+        if self._plan is None:
+            self._plan = self._write_plan()
         for batch in batches:
             number = self._numbers[batch.name]
             room[number] = max(room[number], -(-batch.batch.num_rows // _ROWS_OF_ROOM) * _ROWS_OF_ROOM)
@@ -254,15 +273,16 @@ class Pipeline:
 
         Raises UnusableStateError if an arena is full.
         """
-        status = 0
+        status, plan = 0, self._plan
+        assert plan is not None, "a batch is open"
 
         def work() -> bool:
             nonlocal status
             dictionary, octets = self._base.dictionary.memory
-            for place, expr in self._lookups.items():
+            for place, expr in plan.lookups.items():
                 self._memory[place] = self._base.dictionary.lookup(expr).address
             status = kernels.run(
-                address, deltas, self._plan, self._texts, dictionary, octets, self._base.arena, self._memory,
+                address, deltas, plan.words, plan.texts, dictionary, octets, self._base.arena, self._memory,
                 self._state_array, self._slots, *self._message,
             )  # fmt: skip
             return True
@@ -270,8 +290,8 @@ class Pipeline:
         self._last_part.run_until_done(work)
         return int(status)
 
-    def _write_plan(self) -> None:
-        """Writes the plan for the current scans of the sources."""
+    def _write_plan(self) -> _Written:
+        """Returns the plan for the current scans of the sources, and keeps it."""
         plan = Plan()
         head = plan.words
         message = None if self._records is None else self._records.native()
@@ -296,11 +316,15 @@ class Pipeline:
             words + SCRATCH + max([0, *(one.register_words for one in [*conditions, *self._operators])])
         )
         words += plan.text_count
-        self._scratch_words = head[kernels.P_BLOCKS] = words
-        self._lookups = {head[kernels.P_TEXT_CODES] + number: expr for number, expr in plan.lookups.items()}
+        head[kernels.P_BLOCKS] = words
+        self._scratch_words = max(self._scratch_words, words)
+        lookups = {int(head[kernels.P_TEXT_CODES]) + number: expr for number, expr in plan.lookups.items()}
         small = len(template) + _SMALL_MESSAGE_ROWS * row + 2 * (len(columns) // 3)
-        self._small_message_words = small if len(template) else 0
-        self._plan, self._texts = plan.build()  # last: an interrupt may raise before any line
+        written = _Written(*plan.build(), lookups, small if len(template) else 0)
+        if len(self._plans) >= _MAX_PLANS:
+            self._plans.clear()
+        self._plans[tuple(source.scan for source in self.sources)] = written
+        return written
 
     # Results of a call
     # ------------------------------------------------------------------------------------------------------------------
