@@ -99,8 +99,9 @@ def changes_of(both: Stepwise, table: str, random: Random) -> Changes:
 
 
 def check(both: Stepwise) -> None:
-    """Compares the result with DuckDB's, which has no recursion with MIN or MAX of this form."""
-    if "GROUP BY x" not in both.query:
+    """Compares the result with DuckDB's, unless the recursion has MIN or MAX, whose form is another one there, or reads
+    its rows twice: DuckDB joins only the rows of the last round with each other."""
+    if "GROUP BY x" not in both.query and both.query != QUERIES["rows that are read twice"]:
         both.is_duckdbs()
 
 
@@ -119,7 +120,8 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
                 both.aborted(batch, read=number % 2)
             both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3)
             check(both)
-    assert both.results[group_batch.DONE] > both.results.total() // 2, both.results
+    done = both.results[group_batch.DONE] + both.results[kernels.MESSAGE_TOO_LARGE]
+    assert done > both.results.total() // 2, both.results
     both.apply({table: changes for table, changes in both.database.everything(-1).items() if changes})
     assert not both.view.to_table().num_rows
 
