@@ -10,7 +10,7 @@ import numpy as np
 from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import groups as kernels
 from crown.programs.kernels import pipeline
-from crown.programs.pipelines.plan import Block, Plan, forms_of_types
+from crown.programs.pipelines.plan import Block, Plan, StatefulOperator, forms_of_types
 from crown.stages.groups.batch import Batch, NativeGroups
 from crown.stages.groups.group import Groups
 from crown.stages.kernels.groups import batch as group_batch
@@ -22,7 +22,7 @@ from crown.store.zset import Zset
 _MIN_GROUPS = 1 << 12  # there is room for so many; for more if the batch before had at least half as many
 
 
-class GroupsOperator:
+class GroupsOperator(StatefulOperator):
     """Group ``stage``, which has number ``number``. ``native``: its native form.
 
     ``read``: the block that it reads; ``events``: the same, or what a feed makes of it; ``rows``: the block of the rows
@@ -48,7 +48,7 @@ class GroupsOperator:
         if native.values is not None:
             self._multisets, self._readings = native.values.multisets, native.values.readings
         self.register_words = 0 if outputs is None else outputs.program.register_words
-        self.state_at = self.batch_words = 0
+        self.batch_words = 0
 
     @property
     def key_count(self) -> int:
@@ -83,10 +83,6 @@ class GroupsOperator:
             words[kernels.G_OUTPUTS_AT] = plan.add(native.outputs.plan)
             words[kernels.G_FIRST_TEXT] = plan.add_texts(native.outputs.program.texts)
         return words
-
-    def place(self, state_at: int) -> None:
-        """Sets where its words in the state are."""
-        self.state_at = state_at
 
     def max_rows(self, options: DeltaOptions) -> int:
         """Returns how many rows of a batch, at most, the call can apply in the current state of the stage."""

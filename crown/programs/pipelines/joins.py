@@ -15,7 +15,7 @@ from crown.programs.kernels import join_inputs, pipeline
 from crown.programs.kernels import joins as kernels
 from crown.programs.kernels.blocks import B_TUPLES, BLOCK_WORDS
 from crown.programs.pipelines.feeds import FeedOperator
-from crown.programs.pipelines.plan import Block, Plan, forms_of_types
+from crown.programs.pipelines.plan import Block, Plan, StatefulOperator, forms_of_types
 from crown.stages.joins.core import Join
 from crown.stages.protocol import Part
 from crown.store.memory import address_of
@@ -81,7 +81,7 @@ class JoinInputOperator:
         return words
 
 
-class JoinOperator:
+class JoinOperator(StatefulOperator):
     """Join ``stage``, which has number ``number``, or None within a recursion.
 
     - ``inputs``: the deltas of its stored relations.
@@ -114,7 +114,6 @@ class JoinOperator:
         self._weight_words = 0 if payload is None else payload.result.words
         nodes = [stored.stored.aliases[0].node for stored in stage.stored]
         self._turns = {sign: list(self._propagation.turns(nodes, sign)) for sign in (-1, 1)}
-        self.state_at = 0
         self._buffer: np.ndarray | None = None
 
     @property

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from sys import maxsize
 from typing import Protocol
 
 import numpy as np
 
 from crown.expressions.kernels.evaluate import CODES, WORDS
 from crown.expressions.literals import is_wide
+from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.kernels.blocks import (
     ARENA,
@@ -85,6 +87,25 @@ class Blocks:
 def forms_of_types(types: Sequence[str]) -> list[int]:
     """Returns the forms of stored columns of these types (see ``crown.expressions.kernels.evaluate``)."""
     return [CODES if is_wide(type_) else WORDS for type_ in types]
+
+
+class StatefulOperator:
+    """An operator with state that takes batches of any size, and needs no preparation for a batch, unless it overrides
+    that. ``state_at``: the first of its words in the state."""
+
+    state_at = 0
+
+    def place(self, state_at: int) -> None:
+        """Sets where its words in the state are."""
+        self.state_at = state_at
+
+    def max_rows(self, options: DeltaOptions) -> int:
+        """Returns how many rows of a batch, at most, the call can apply in the current state of the stage."""
+        return maxsize
+
+    def begin(self, state: memoryview) -> bool:
+        """Begins a batch. Returns True if it must be prepared again, even with the rows of earlier batches."""
+        return False
 
 
 class PlanPart(Protocol):

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from sys import maxsize
 
 import numpy as np
 
 from crown.ingest.batch import CountedPart
-from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline
 from crown.programs.kernels import pointwise as kernels
 from crown.programs.kernels.blocks import B_TUPLES, BLOCK_WORDS
-from crown.programs.pipelines.plan import Block, Plan
+from crown.programs.pipelines.plan import Block, Plan, StatefulOperator
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part
 from crown.store.memory import address_of
 
 
-class PointwiseOperator:
+class PointwiseOperator(StatefulOperator):
     """Pointwise ``stage``, which has number ``number``, or None within a recursion.
 
     - ``leaves``: per leaf, the block that it reads and the block of its events.
@@ -39,7 +37,6 @@ class PointwiseOperator:
         self.stage, self.number, self.part, self.output = stage, number, part, changed
         self._leaves, self._events, self._changed, self._forms = leaves, events, changed, forms
         self.root = events.root
-        self.state_at = 0
 
     @property
     def fixed_words(self) -> int:
@@ -50,18 +47,6 @@ class PointwiseOperator:
     def words_per_tuple(self) -> int:
         """Returns how many words of the memory it takes for each tuple of its root."""
         return int(kernels.words_per_tuple(len(self._forms), len(self._leaves)))
-
-    def place(self, state_at: int) -> None:
-        """Sets where its words in the state are."""
-        self.state_at = state_at
-
-    def max_rows(self, options: DeltaOptions) -> int:
-        """Returns how many rows of a batch, at most, the call can apply."""
-        return maxsize
-
-    def begin(self, state: memoryview) -> bool:
-        """Begins a batch. Returns False: it needs no preparation."""
-        return False
 
     def prepare(self, rows: list[int], state: memoryview) -> int:
         """Prepares batches whose roots have these numbers of ``rows``, and writes the state.

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from sys import maxsize
 from typing import Protocol
 
 import numpy as np
 
-from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline
 from crown.programs.kernels import rounds as kernels
-from crown.programs.pipelines.plan import Block, Plan
+from crown.programs.pipelines.plan import Block, Plan, StatefulOperator
 from crown.stages.fixpoint import Fixpoint, Started
 from crown.stages.kernels.recursions import BEST, COUNT, FOUNDED, STAMP
 from crown.stages.protocol import Part
@@ -75,7 +73,7 @@ class Judging:
     judged: Block
 
 
-class CountDerived:
+class CountDerived(StatefulOperator):
     """Counts the derivations of a round of the recursion whose rounds ``begin`` begins. ``derived``: their block."""
 
     kind = pipeline.COUNT_DERIVED
@@ -84,17 +82,6 @@ class CountDerived:
 
     def __init__(self, begin: BeginRounds, derived: Block, part: Part) -> None:
         self._begin, self.root, self.part = begin, derived.root, part
-
-    def place(self, state_at: int) -> None:
-        """Does nothing: its words in the state are those of the end of a round."""
-
-    def max_rows(self, options: DeltaOptions) -> int:
-        """Returns how many rows of a batch, at most, the call can apply."""
-        return maxsize
-
-    def begin(self, state: memoryview) -> bool:
-        """Begins a batch. Returns False: it needs no preparation."""
-        return False
 
     def prepare(self, rows: list[int], state: memoryview) -> int:
         """Does nothing: the end of a round prepares it. Returns 0."""
@@ -105,7 +92,7 @@ class CountDerived:
         return self._begin.end.words(plan, -1)
 
 
-class EndRound:
+class EndRound(StatefulOperator):
     """Ends a round of recursion ``stage``, which has number ``number``.
 
     - ``begin``: the operator before the ``body``, the operators of a round before this one.
@@ -130,7 +117,7 @@ class EndRound:
         self.made, self.ends, self.net, self.judging = made, ends, net, judging
         self.output, self.part, self.root = output, part, made[-1].root
         self._reads, self._changed, self._width = reads, changed, len(stage.columns)
-        self.state_at = self.batch_words = 0
+        self.batch_words = 0
         begin.end = self
 
     @property
@@ -147,18 +134,6 @@ class EndRound:
     def words_per_tuple(self) -> int:
         """Returns how many words of the memory it takes for each derivation."""
         return int(kernels.words_per_derivation(self._width, self.stage.counts))
-
-    def place(self, state_at: int) -> None:
-        """Sets where its words in the state are."""
-        self.state_at = state_at
-
-    def max_rows(self, options: DeltaOptions) -> int:
-        """Returns how many rows of a batch, at most, the call can apply."""
-        return maxsize
-
-    def begin(self, state: memoryview) -> bool:
-        """Begins a batch. Returns False: it needs no preparation."""
-        return False
 
     def prepare(self, rows: list[int], state: memoryview) -> int:
         """Prepares batches whose roots have these numbers of ``rows``, and writes the state.

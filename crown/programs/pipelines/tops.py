@@ -8,13 +8,13 @@ from sys import maxsize
 from crown.programs.delta_options import DeltaOptions
 from crown.programs.kernels import pipeline
 from crown.programs.kernels import tops as kernels
-from crown.programs.pipelines.plan import Block, Plan
+from crown.programs.pipelines.plan import Block, Plan, StatefulOperator
 from crown.stages.protocol import Part
 from crown.stages.top import Top
 from crown.store.memory import address_of
 
 
-class TopOperator:
+class TopOperator(StatefulOperator):
     """Top stage ``stage``, which has number ``number``, or None within a recursion.
 
     - ``read``: the block that it reads. ``net``: the net of its feed.
@@ -32,7 +32,6 @@ class TopOperator:
     ) -> None:  # fmt: skip
         self.stage, self.number, self.part, self.output, self.root = stage, number, part, output, net.root
         self._read, self._net, self._changed, self._forms = read, net, changed, forms
-        self.state_at = 0
 
     @property
     def fixed_words(self) -> int:
@@ -44,20 +43,12 @@ class TopOperator:
         """Returns how many words of the memory it takes for each tuple of its root."""
         return int(kernels.words_per_tuple(len(self._forms)))
 
-    def place(self, state_at: int) -> None:
-        """Sets where its words in the state are."""
-        self.state_at = state_at
-
     def max_rows(self, options: DeltaOptions) -> int:
         """Returns how many rows of a batch, at most, the call can apply. The steps sort larger ones first."""
         trees = self.stage.trees
         if self.number is None:
             return maxsize
         return trees.sorted_from(trees.count) - 1
-
-    def begin(self, state: memoryview) -> bool:
-        """Begins a batch. Returns False: it needs no preparation."""
-        return False
 
     def prepare(self, rows: list[int], state: memoryview) -> int:
         """Prepares batches whose roots have these numbers of ``rows``, and writes the state.
