@@ -109,7 +109,8 @@ class Dictionary:
     def learn(self) -> int:
         """Decides the texts that kernels did not find in lookups, and returns the most of one lookup. The caller holds
         the lock."""
-        return max([lookup.learn() for lookup in self._lookups.values()], default=0)
+        known: dict[bytes, pa.Array] = {}
+        return max([lookup.learn(known) for lookup in self._lookups.values()], default=0)
 
     def mark_column(self, arena: np.ndarray, table: int, word: int) -> None:
         """Marks the values that word ``word`` of the records of a table references, for the next sweep. O(table)."""

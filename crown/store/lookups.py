@@ -32,9 +32,11 @@ class Lookup:
         """Returns where the table is."""
         return self.table.ctypes.data
 
-    def learn(self) -> int:
+    def learn(self, known: dict[bytes, pa.Array]) -> int:
         """Decides the codes that were asked for, and returns their number. If some had no room, the table is empty
         then, and has room. O(new texts).
+
+        ``known``: the texts of the codes that other lookups were asked for, by these codes; receives those of this one.
 
         Raises ChangeError for a value that has no code, and MemoryBudgetError if a text that is made has no room.
         """
@@ -48,7 +50,11 @@ class Lookup:
             return 0
         at = kernels.L_HEAD + 2 * table[kernels.L_HEAD + 2 * slots :][:new]
         self.table = _empty(slots)  # if the expression raises
-        values = self._expr.evaluate({self._column: self._extern(table[at], "string")}, new)
+        codes = table[at]
+        key = codes.tobytes()
+        if key not in known:
+            known[key] = self._extern(codes, "string")
+        values = self._expr.evaluate({self._column: known[key]}, new)
         try:
             table[at + 1] = encode(values, self._expr.type, self._intern)
         except UnencodableError as error:

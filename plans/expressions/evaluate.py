@@ -30,28 +30,63 @@ if TYPE_CHECKING:
 
 
 class Evaluator:
-    """Several expressions prepared for evaluation. Common subexpressions are evaluated once."""
+    """Several expressions prepared for evaluation.
+
+    Common subexpressions are evaluated once, and those without columns only here. Branches of a CASE that no row can
+    choose are not evaluated.
+    """
 
     def __init__(self, expressions: Sequence[Expr]) -> None:
-        self._given: list[Any] = []  # the values of literals, and None where a step computes one
+        self._given: list[Any] = []  # the values of constants, and None where a step computes one
         self._steps: list[tuple[int, Expr, list[int]]] = []
         known: dict[tuple[Any, ...], int] = {}
         self._made = [(self._place(expr, known), expr.type) for expr in expressions]
+        self._steps = self._needed()
 
     def _place(self, expr: Expr, known: dict[tuple[Any, ...], int]) -> int:
         """Returns the position of the value of an expression."""
         places: list[int] = []
         for node in expr.postorder():
             cut = len(places) - len(node.args)
+            args = self._choosable(places[cut:]) if node.op == "case" else places[cut:]
             # Equal values may differ: 0.0 and -0.0 do.
-            key = (node.op, node.type, repr(node.exact_value), *places[cut:])
+            key = (node.op, node.type, repr(node.exact_value), *args)
             if key not in known:
                 known[key] = len(self._given)
-                self._given.append(node.scalar if node.op == "literal" else None)
-                if node.op != "literal":
-                    self._steps.append((known[key], node, places[cut:]))
+                self._given.append(self._constant(node, args))
+                if self._given[-1] is None:
+                    self._steps.append((known[key], node, args))
             places[cut:] = [known[key]]
         return places[0]
+
+    def _constant(self, node: Expr, args: list[int]) -> Any:
+        """Returns the value of an expression without columns, and None for others."""
+        if node.op == "literal":
+            return node.scalar
+        values = [self._given[i] for i in args]
+        if not values or node.op == USER or node.body is not None or any(value is None for value in values):
+            return None
+        return _applied(node, values)
+
+    def _choosable(self, args: list[int]) -> list[int]:
+        """Returns the operands of a CASE that a row can choose, with their conditions. The last is the default."""
+        found: list[int] = []
+        for condition, value in zip(args[:-1:2], args[1:-1:2], strict=True):
+            known = self._given[condition]
+            if known is None:
+                found += [condition, value]
+            elif known.as_py():
+                return [*found, value]
+        return [*found, args[-1]]
+
+    def _needed(self) -> list[tuple[int, Expr, list[int]]]:
+        """Returns the steps whose values are read."""
+        read, steps = {at for at, _ in self._made}, []
+        for step in reversed(self._steps):
+            if step[0] in read:
+                read.update(step[2])
+                steps.append(step)
+        return steps[::-1]
 
     def evaluate(self, columns: Mapping[str, Any], length: int) -> list[pa.Array]:
         """Returns the values of each expression. See `Expr.evaluate`."""

@@ -6,7 +6,8 @@ results are gathered for the rows. Cost: O(rows) vectorized, plus one call per d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -28,26 +29,27 @@ def by_distinct(function: Callable[..., Any], type_: pa.DataType, *values: Any) 
     if any(isinstance(value, pa.Scalar) and not value.is_valid for value in values):
         return pa.nulls(length, type_)
     encoded = [value if isinstance(value, pa.Scalar) else _encoded(value) for value in values]
+    varied = [value for value in encoded if not isinstance(value, pa.Scalar)]
+    places, combinations = (varied[0][0], [varied[0][1]]) if len(varied) == 1 else _combined(varied, length)
+    columns = iter(combinations)
+    given = [repeat(value.as_py()) if isinstance(value, pa.Scalar) else next(columns) for value in encoded]
+    return pa.array(list(map(function, *given)), type_).take(places)
+
+
+def _combined(columns: Sequence[tuple[pa.Array, list[Any]]], length: int) -> tuple[pa.Array, list[list[Any]]]:
+    """Returns the combination of each row, NULL if a value is, and the values of the combinations, by column."""
     codes, known = np.zeros(length, np.int64), np.ones(length, bool)
-    for value in encoded:
-        if not isinstance(value, pa.Scalar):
-            indices, choices = value
-            known &= pc.is_valid(indices).to_numpy(zero_copy_only=False)
-            codes = codes * max(len(choices), 1) + pc.fill_null(indices, 0).to_numpy().astype(np.int64)
-    found, inverse = np.unique(codes[known], return_inverse=True)
-    columns: list[Any] = []
-    rest = found
-    for value in reversed(encoded):
-        if isinstance(value, pa.Scalar):
-            columns.append([value.as_py()] * len(found))
-        else:
-            size = max(len(value[1]), 1)
-            columns.append([value[1][i] for i in (rest % size).tolist()])
-            rest = rest // size
-    results = pa.array([function(*row) for row in zip(*reversed(columns), strict=True)], type_)
+    for indices, choices in columns:
+        known &= pc.is_valid(indices).to_numpy(zero_copy_only=False)
+        codes = codes * max(len(choices), 1) + pc.fill_null(indices, 0).to_numpy().astype(np.int64)
+    rest, inverse = np.unique(codes[known], return_inverse=True)
+    values = []
+    for _, choices in reversed(columns):
+        rest, chosen = np.divmod(rest, max(len(choices), 1))
+        values.append(list(map(choices.__getitem__, chosen.tolist())))
     places = np.zeros(length, np.int64)
     places[known] = inverse
-    return results.take(pa.array(places, mask=~known))
+    return pa.array(places, mask=~known), values[::-1]
 
 
 def each(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
 from plans.expressions.columns import characters
+from plans.expressions.columns.arrays import null
 from plans.expressions.columns.characters import readable
+from plans.expressions.columns.packed import elements_of
 from plans.expressions.functions.distinct import by_distinct, each
 from plans.expressions.functions.function import arrays, cast_to, function, plain
 
@@ -96,6 +99,30 @@ def _split_part(text: str, delimiter: str, number: int) -> str | None:
     return parts[place] if 0 <= place < len(parts) else ""
 
 
+def _split_parts(type_: pa.DataType, value: Any, delimiter: Any, number: Any) -> Any:
+    if not splits_alike(value, delimiter, number) or not number.as_py():
+        return by_distinct(_split_part, type_, value, delimiter, number)
+    place = number.as_py()
+    found = pc.fill_null(part_at(value, delimiter.as_py(), place - (place > 0)), "")
+    return pc.if_else(pc.is_valid(readable(value)), found, null(type_))
+
+
+def splits_alike(value: Any, delimiter: Any, number: Any) -> bool:
+    """Returns whether `part_at` splits all texts: they are a column, and the rest is constant."""
+    constants = isinstance(delimiter, pa.Scalar) and isinstance(number, pa.Scalar) and number.is_valid
+    return isinstance(value, pa.Array) and constants and bool(delimiter.as_py())
+
+
+def part_at(value: pa.Array, delimiter: str, place: int) -> pa.Array:
+    """Returns the part of each text at a place, which counts from 0, or from the end if it is negative; NULL if there
+    is none."""
+    found = pc.split_pattern(readable(value), delimiter, max_splits=place + 1 if place >= 0 else None)
+    sizes, parts = elements_of(found)
+    places = np.full(len(sizes), place) + (sizes if place < 0 else 0)
+    outside = (places < 0) | (places >= sizes)
+    return parts.take(pa.array(np.cumsum(sizes) - sizes + places, mask=outside))
+
+
 def _repeated(text: str, count: int) -> str | None:
     return text * max(count, 0) if count * len(text) <= LONGEST else None
 
@@ -172,7 +199,7 @@ TABLE = (
     function("repeat", "string int32", _limited("REPEAT"), each(_repeated), null=_AT_MOST),
     function("lpad", "string int32 [string]", _limited("LPAD"), each(_padding(True)), null=_AT_MOST),
     function("rpad", "string int32 [string]", _limited("RPAD"), each(_padding(False)), null=_AT_MOST),
-    function("split_part", "string string int32", "string", each(_split_part), null="part 0",
+    function("split_part", "string string int32", "string", _split_parts, null="part 0",
              note="A part that does not exist is the empty text."),
     function("translate", "string string string", "string", each(_translated)),
     function("startswith", "string string", "bool", each(str.startswith)),

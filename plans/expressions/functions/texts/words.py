@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions.functions.distinct import each
+from plans.expressions.functions.distinct import by_distinct, each
 from plans.expressions.functions.function import function
-from plans.expressions.functions.texts.strings import sliced
+from plans.expressions.functions.texts.strings import part_at, sliced, splits_alike
 
 _SOUNDS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230127022455012623010202", strict=True)) | {"H": "7", "W": "7"}
 
@@ -94,6 +94,12 @@ def _nth(text: str, delimiter: str, position: int) -> str | None:
     return parts[position] if 0 <= position < len(parts) else None
 
 
+def _nths(type_: pa.DataType, value: Any, delimiter: Any, position: Any) -> Any:
+    if splits_alike(value, delimiter, position) and position.as_py() >= 0:
+        return part_at(value, delimiter.as_py(), position.as_py())
+    return by_distinct(_nth, type_, value, delimiter, position)
+
+
 def _luhn(text: str) -> bool:
     if not text or not text.isascii() or not text.isdigit():
         return False
@@ -122,7 +128,7 @@ TABLE = (
     function("substring_index", "string string int32", "string", each(_before)),
     function("find_in_set", "string string", "int32", each(_in_set),
              note="The position in a list that is separated by commas; 0 means not found."),
-    function("split_index", "string string int32", "string", each(_nth),
+    function("split_index", "string string int32", "string", _nths,
              note="Flink's function: counts from 0; NULL for a part that does not exist."),
     function("characters", "string", lambda types, values: "array<string>", each(list),
              note="SPLIT by the empty text in other systems.", internal=True),
