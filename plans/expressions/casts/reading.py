@@ -44,11 +44,20 @@ _MOMENT = re.compile(
 _ZONE = re.compile(r"(Z|UTC|GMT|UT)?(?:([+-])([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{2}))?|([0-9]{2})([0-9]{2})?)?)?")
 _QUICK = r"\A[+-]?[0-9]{1,18}\z"
 _QUICK_DOUBLE = r"\A-?[0-9]{1,15}(?:\.[0-9]{1,15})?\z"
-
-_QUICK_MOMENT = (
-    r"\A[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
-    r"[ T](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?\z"
+_QUICK_DAY = (
+    r"[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
 )
+_QUICK_DATE = rf"(?s)\A{_QUICK_DAY}(?:[ T].*)?\z"
+_QUICK_MOMENT = rf"\A{_QUICK_DAY}(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{{1,6}})?)?\z"
+
+
+_DAY_SIZE = len("2020-02-29")
+_NOWHERE = r"\z."  # matches nowhere
+_WORDS = {pa.timestamp("us"): pa.int64(), pa.date32(): pa.int32()}
+
+
+def _unsigned(texts: pa.Array) -> pa.Array:
+    return pc.utf8_ltrim(texts, characters="+")
 
 
 def read(value: Any, type_: pa.DataType) -> Any:
@@ -68,25 +77,34 @@ def _read(value: pa.Array, type_: pa.DataType) -> pa.Array:
     if kinds.is_floating(type_):
         return _quickly(value, _QUICK_DOUBLE, type_, _double)
     if kinds.is_decimal(type_):
-        return by_distinct(lambda text: _decimal(text, type_.precision, type_.scale), type_, value)
+        return _quickly(value, _quick_decimal(type_), type_, lambda text: _decimal(text, type_.precision, type_.scale))
     if kinds.is_date(type_):
-        return by_distinct(_date, pa.int32(), value).view(type_)
+        return _quickly(value, _QUICK_DATE, type_, _date, lambda text: pc.utf8_slice_codeunits(text, 0, _DAY_SIZE))
     if intervals.is_interval(type_):
         return intervals.read(value, type_)
     zoned, wall = type_.tz is not None, pa.timestamp("us")
     return _quickly(value, _QUICK_MOMENT, wall, lambda text: _moment(text, zoned)).view(type_)
 
 
-def _quickly(value: pa.Array, plain: str, type_: pa.DataType, slow: Any) -> pa.Array:
-    """Parses texts of a plain form by Arrow, and the others by `slow`, once per distinct text."""
+def _quickly(value: pa.Array, plain: str, type_: pa.DataType, slow: Any, part: Any = _unsigned) -> pa.Array:
+    """Parses texts of a plain form by Arrow, which reads a `part` of them, and the others by `slow`, once per distinct
+    text."""
     quick = pc.fill_null(pc.match_substring_regex(value, plain), False)
     nothing = pa.scalar(None, pa.string())
-    found = pc.cast(pc.utf8_ltrim(pc.if_else(quick, value, nothing), characters="+"), type_)
+    found = pc.cast(part(pc.if_else(quick, value, nothing)), type_)
     rest = pc.if_else(quick, nothing, value)
     if rest.null_count == len(rest):
         return found
-    target = pa.int64() if pa.types.is_timestamp(type_) else type_
+    target = _WORDS.get(type_, type_)
     return pc.coalesce(found, by_distinct(slow, target, rest).view(type_))
+
+
+def _quick_decimal(type_: pa.DataType) -> str:
+    """Returns the pattern of texts with no more digits than a decimal type has."""
+    whole, scale = type_.precision - type_.scale, type_.scale
+    if not whole:
+        return _NOWHERE
+    return rf"\A[+-]?[0-9]{{1,{whole}}}" + (rf"(?:\.[0-9]{{1,{scale}}})?\z" if scale else r"\z")
 
 
 def _truth(value: pa.Array) -> pa.Array:

@@ -19,6 +19,7 @@ from plans.expressions.functions.function import function
 
 _STEP = re.compile(r"\.([^.\[\]*'$ ]+)|\[(\d+)\]|\['([^'*?]+)'\]")
 _ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")  # texts that JSON writes as they are
 _HALF = re.compile("[\ud800-\udfff]")  # half of a UTF-16 surrogate pair, which no text contains
 
 
@@ -87,15 +88,20 @@ def _found(text: str, path: str) -> str | None:
 
 def _at(value: Any, path: tuple[str | int, ...], plain: bool = True) -> str | None:
     """Returns the text of the value at a path. `plain`: a string without its quotes, and null as None."""
-    if not path:
-        return value if plain and isinstance(value, str) else _written(value)
-    step, rest = path[0], path[1:]
-    if isinstance(value, _Object) and isinstance(step, str):
-        tried = (_at(one, rest, plain) for name, one in value if name == step and not (plain and one is None))
-        return next((answer for answer in tried if answer is not None), None)
-    if isinstance(value, list) and isinstance(step, int) and step < len(value):
-        return _at(value[step], rest, plain)
-    return None
+    for place, step in enumerate(path):
+        if isinstance(value, _Object) and isinstance(step, str):
+            given = [one for name, one in value if name == step and not (plain and one is None)]
+            if len(given) > 1:
+                tried = (_at(one, path[place + 1 :], plain) for one in given)
+                return next((answer for answer in tried if answer is not None), None)
+            if not given:
+                return None
+            value = given[0]
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value if plain and isinstance(value, str) else _written(value)
 
 
 def _part(text: str, path: str) -> str | None:
@@ -126,6 +132,8 @@ def rewritten(value: Any, plain: bool) -> str | None:
 
 def quoted(text: str) -> str:
     """Returns a text as a JSON string, as Spark writes it."""
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
     plain = _HALF.sub(lambda one: f"\\u{ord(one[0]):x}", json.dumps(text, ensure_ascii=False))
     return _ESCAPED.sub(lambda one: "\\u" + one[1][1:].upper() if one[1][0] == "u" else one[0], plain)
 
