@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.harness.sections.catalogue import SECTIONS
 from bench.report.sections import paper
 from bench.report.text import engine, quantity, size, stopped
-from bench.subjects.catalogue import ENGINES
+from bench.subjects.catalogue import ENGINES, Entry
 
 Cell = dict[str, Any]
 Sections = dict[str, dict[str, Any]]
@@ -183,22 +184,28 @@ def _median(cell: Cell) -> str:
 
 
 def losses(sections: Sections) -> Table:
-    """Returns every setting in which the median of another engine is above this engine's."""
+    """Returns every setting in which the median of another engine is above this engine's. That of one run is its
+    rate."""
     rows = []
-    for name in ("engines", "workloads", "aggregates", "native", "recursion", "batches", "size", "lambda"):
+    for name in SECTIONS:
         cells = [c for c in sections.get(name, {}).get("cells", ()) if c.get("updates_per_s")]
         for ours in (c for c in cells if c["engine"] in ("crown", "crown-view")):
             for other in (c for c in cells if ENGINES[c["engine"]].kind != "ours"):
-                same = all(other.get(k) == ours.get(k) for k in ("title", "mode", "x"))
+                own = ENGINES[other["engine"]].batch_rows != Entry.batch_rows  # it has batches of its own
+                same = all(other.get(k) == ours.get(k) for k in ("title", "mode", "x", "batch_rows")[: 3 if own else 4])
                 if same and other["updates_per_s_median"] > ours["updates_per_s_median"]:
-                    setting = f"batch {ours['batch_rows']:,}"
-                    if ours.get("law") in _LAWS:
-                        setting = f"{_LAWS[ours['law']]} = {quantity(ours['x'])}"
                     times = other["updates_per_s_median"] / ours["updates_per_s_median"]
                     figures = (_median(ours), _median(other), f"{times:.2f}")
-                    rows.append((ours["title"], setting, engine(other), *figures))
+                    rows.append((ours["title"], _setting(ours), engine(other), *figures))
     headings = ("query", "setting", "faster engine", "CROWN, median updates/s", "the other, median updates/s", "times")
     return Table(headings, rows, [False] * len(rows))
+
+
+def _setting(cell: Cell) -> str:
+    batch = f"batch {cell['batch_rows']:,}"
+    if cell.get("law") == "rows":
+        return f"{cell['x']:,} rows, {batch}"
+    return f"{_LAWS[cell['law']]} = {quantity(cell['x'])}" if cell.get("law") in _LAWS else batch
 
 
 def html(table: Table) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from bench.harness.sections.catalogue import SECTIONS
 from bench.report import report, tables
 from bench.report.page import PAGE
 from bench.report.style import COLOURS
@@ -80,6 +81,25 @@ def test_only_engines_of_others_are_faster_than_ours() -> None:
     cells = [measured("crown", 9.0), measured("crown-view", 7.0), measured("dd", 8.0), measured("flink", 1.0)]
     found = tables.losses({"engines": {"cells": cells}})
     assert [row[2] for row in found.rows] == ["differential dataflow"]
+
+
+def test_every_section_tells_which_engines_are_faster_also_by_one_run() -> None:
+    """A cell that was stopped in its first run has one figure, which is its median."""
+    shared = {"title": "parts", "mode": "delta", "law": "rows", "x": 100_000, "status": "timeout", "repeats": 1}
+
+    def measured(engine: str, rows: int, rate: float) -> dict[str, object]:
+        rates = {"updates_per_s": rate, "updates_per_s_median": rate, "updates": 63, "of": 100}
+        return shared | rates | {"engine": engine, "engine_title": engine, "batch_rows": rows}
+
+    cells = [measured("crown-view", 1_000, 95.0), measured("duckdb-recompute", 1_000, 201.0)]
+    cells += [measured("crown-view", 10_000, 300.0), measured("flink", 0, 100.0)]
+    for name in SECTIONS:
+        rows = tables.losses({name: {"cells": cells}}).rows
+        assert [row[1:3] for row in rows] == [
+            ("100,000 rows, batch 1,000", "duckdb-recompute"),
+            ("100,000 rows, batch 1,000", "flink"),
+        ]
+        assert rows[0][3:] == ("95 (stopped at 63 %)", "201 (stopped at 63 %)", "2.12")
 
 
 def test_a_cell_of_nights_is_a_line_with_the_seconds_of_each() -> None:
