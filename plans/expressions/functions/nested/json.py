@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,16 +21,16 @@ import pyarrow.compute as pc
 
 from plans.errors import PlanError
 from plans.expressions.casts.reading import read
-from plans.expressions.casts.writing import double_text, written
+from plans.expressions.casts.writing import written
 from plans.expressions.columns.arrays import on_arrays, validity
 from plans.expressions.columns.packed import elements_of, listed
 from plans.expressions.functions.clock import formats
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.functions.function import function
 from plans.expressions.functions.nested.collections import where
-from plans.expressions.functions.nested.jsonpath import quoted
+from plans.expressions.functions.nested.jsonpath import quoted, written_word
 from plans.expressions.literals import EXACT
-from plans.nested import ARRAY, MAP, STRUCT, is_nested, parts
+from plans.nested import ARRAY, MAP, STRUCT, Parts, is_nested, parts
 from plans.types import MOMENTS, arrow_type, decimal_parts, normal_type, type_of_arrow
 
 _BLANK = " \t\r\n"
@@ -112,7 +112,7 @@ def _value(found: Any, type_: str) -> Any:
     """Converts a value of JSON to a type. Raises _Bad if it does not fit the type."""
     if found is None:
         return None
-    made = parts(type_) if is_nested(type_) else None
+    made = _parts(type_)
     if made is None:
         return _plain(found, type_)
     if made.kind == ARRAY and isinstance(found, list):
@@ -124,6 +124,11 @@ def _value(found: Any, type_: str) -> Any:
     raise _Bad
 
 
+@cache
+def _parts(type_: str) -> Parts | None:
+    return parts(type_) if is_nested(type_) else None
+
+
 def _or_none(found: Any, type_: str) -> Any:
     try:
         return _value(found, type_)
@@ -133,8 +138,10 @@ def _or_none(found: Any, type_: str) -> Any:
 
 def _plain(found: Any, type_: str) -> Any:
     """Returns a value without parts."""
+    if type_ == "string" and isinstance(found, str):
+        return found if found.isascii() else found.encode(errors="replace").decode()
     if type_ == "string":
-        return found.encode(errors="replace").decode() if isinstance(found, str) else _again(found)
+        return _again(found)
     number = isinstance(found, (int, float)) and not isinstance(found, bool)
     if type_ in _BITS and isinstance(found, int) and number and -(2 ** _BITS[type_]) < found < 2 ** _BITS[type_]:
         return found
@@ -189,7 +196,7 @@ def _again(found: Any) -> str:
         return "[" + ",".join(map(_again, found)) + "]"
     if isinstance(found, str):
         return quoted(found)
-    return double_text(found) if isinstance(found, float) else json.dumps(found)
+    return written_word(found)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

@@ -23,19 +23,12 @@ _PLAIN = re.compile(r"[ !#-\[\]-~]*")  # texts that JSON writes as they are
 _HALF = re.compile("[\ud800-\udfff]")  # half of a UTF-16 surrogate pair, which no text contains
 
 
-class _Object(tuple[tuple[str, Any], ...]):
-    """The members of a JSON object, in order, including repeated names."""
-
-
 def _refused(text: str) -> Any:
     raise ValueError(text)
 
 
-_READER = json.JSONDecoder(
-    object_pairs_hook=_Object,
-    parse_constant=_refused,
-    strict=False,
-)
+_READER = json.JSONDecoder(object_pairs_hook=tuple, parse_constant=_refused, strict=False)
+_WORDS = {None: "null", True: "true", False: "false"}
 
 
 @cache
@@ -79,23 +72,23 @@ def members(text: str) -> Any:
 
 def _found(text: str, path: str) -> str | None:
     try:
-        value = members(text)
+        return _whole(_at(members(text), steps(path) or ()))
     except ValueError:
         return None
-    found = _at(value, steps(path) or ())
-    return None if found is None or _HALF.search(found) else found
 
 
 def _at(value: Any, path: tuple[str | int, ...], plain: bool = True) -> str | None:
     """Returns the text of the value at a path. `plain`: a string without its quotes, and null as None."""
     for place, step in enumerate(path):
-        if isinstance(value, _Object) and isinstance(step, str):
-            given = [one for name, one in value if name == step and not (plain and one is None)]
+        if isinstance(value, tuple) and isinstance(step, str):
+            given = [one for name, one in value if name == step]
+            if plain and None in given:
+                given = [one for one in given if one is not None]
+            if not given:
+                return None
             if len(given) > 1:
                 tried = (_at(one, path[place + 1 :], plain) for one in given)
                 return next((answer for answer in tried if answer is not None), None)
-            if not given:
-                return None
             value = given[0]
         elif isinstance(value, list) and isinstance(step, int) and step < len(value):
             value = value[step]
@@ -107,27 +100,37 @@ def _at(value: Any, path: tuple[str | int, ...], plain: bool = True) -> str | No
 def _part(text: str, path: str) -> str | None:
     """Returns the value at a path as JSON."""
     try:
-        found = _at(members(text), steps(path) or (), False)
+        return _whole(_at(members(text), steps(path) or (), False))
     except ValueError:
         return None
-    return None if found is None or _HALF.search(found) else found
+
+
+def _whole(text: str | None) -> str | None:
+    """Returns a text, or None for one with half of a surrogate pair."""
+    return None if text is None or (not text.isascii() and _HALF.search(text)) else text
 
 
 def _written(value: Any) -> str:
-    if isinstance(value, _Object):
-        return "{" + ",".join(f"{quoted(name)}:{_written(one)}" for name, one in value) + "}"
+    if isinstance(value, tuple):
+        return "{" + ",".join([f"{quoted(name)}:{_written(one)}" for name, one in value]) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_written, value)) + "]"
     if isinstance(value, str):
         return quoted(value)
-    return double_text(value) if isinstance(value, float) else json.dumps(value)
+    return written_word(value)
+
+
+def written_word(value: Any) -> str:
+    """Returns a number, a boolean or null as JSON."""
+    if isinstance(value, float):
+        return double_text(value)
+    return str(value) if type(value) is int else _WORDS[value]
 
 
 def rewritten(value: Any, plain: bool) -> str | None:
     """Returns a JSON value as a text. `plain`: a string without its quotes, and null as None. Returns None for halves
     of surrogate pairs, which no text can contain."""
-    found = None if plain and value is None else _at(value, (), plain)
-    return None if found is None or _HALF.search(found) else found
+    return _whole(None if plain and value is None else _at(value, (), plain))
 
 
 def quoted(text: str) -> str:
