@@ -8,12 +8,14 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from plans.expressions.casts import reading
 from plans.expressions.functions.clock import parsing, zones
 from plans.expressions.functions.distinct import by_distinct
+from plans.expressions.functions.numbers import hashes
 from plans.expressions.functions.texts import strings, words
 
 WALL, INSTANT = pa.timestamp("us"), pa.timestamp("us", tz="UTC")
@@ -116,6 +118,19 @@ def test_moments_in_zones(zone: str, wall: bool) -> None:
     for given in _slices(values):
         found = zones._shifted(wall)(INSTANT, given, pa.scalar(zone)).view(pa.int64())
         _compare(found, given, one, pa.int64())
+
+
+@pytest.mark.parametrize("kind", [hashes._Murmur, hashes._XX])
+def test_hashes_of_texts(kind: type[hashes._Murmur] | type[hashes._XX]) -> None:
+    rng = random.Random(6)
+    texts = [None, b"", *(rng.randbytes(size) for size in (*range(140), *rng.choices(range(300), k=200)))]
+    rng.shuffle(texts)
+    for values in (*_slices(pa.array(texts, pa.binary())), pa.array([b"", b""]), pa.array([b"x"])):
+        seeds = np.array([rng.getrandbits(32) for _ in range(len(values))], kind.word)
+        with np.errstate(over="ignore"):
+            found = hashes._of_texts(kind, values, seeds).tolist()
+        for text, seed, one in zip(values.to_pylist(), seeds.tolist(), found, strict=True):
+            assert text is None or one == kind.of_bytes(text, seed)
 
 
 def test_no_clock_changes_twice_within_a_day() -> None:

@@ -1,6 +1,6 @@
 """HASH and XXHASH64: Spark's hashes of several values, in which the hash of a value is the seed of the next one.
 
-Numbers and times are hashed column by column; texts, bytes and wide decimals once per distinct value.
+Columns are hashed as a whole; only texts of more than `_SHORT` bytes are hashed once per distinct value.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions.columns.arrays import float_words, validity, words
+from plans.expressions.columns.arrays import float_words, null, validity, words
+from plans.expressions.columns.characters import bytes_of
 from plans.expressions.functions.distinct import by_distinct, each
 from plans.expressions.functions.function import arrays, function
 from plans.nested import is_nested
 from plans.types import ONE_WORD_DIGITS
 
 _SEED = 42
+_SHORT = 128  # bytes
 _ALL32, _ALL64 = 2**32 - 1, 2**64 - 1
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _P1, _P2, _P3, _P4, _P5 = (
@@ -34,6 +37,23 @@ def _rotated_left(value: Any, count: int, width: int) -> Any:
     return value << value.dtype.type(count) | value >> value.dtype.type(width - count)
 
 
+class _Rows:
+    """The bytes of short texts: `sizes` int64[n], and a row of `width` bytes for each, of which the others are any."""
+
+    def __init__(self, texts: pa.Array) -> None:
+        starts, data = bytes_of(texts)
+        self.sizes = np.diff(starts, append=len(data)).astype(np.int64)
+        self.width = int(self.sizes.max(initial=1) + 31) // 32 * 32
+        places = starts[:, None] + np.arange(self.width)
+        self._bytes = data[np.minimum(places, len(data) - 1)] if len(data) else np.zeros(places.shape, np.uint8)
+        self._rows = np.arange(len(texts))
+
+    def words(self, place: Any, count: int) -> np.ndarray:
+        """Returns the words of `count` bytes of all rows at a place, or at one place per row."""
+        found = self._bytes.view(f"<u{count}")
+        return found[self._rows, np.minimum(place, found.shape[1] - 1)].astype(np.uint64)
+
+
 class _Murmur:
     """MurmurHash3 of 32 bits, with Spark's variant: each byte after the last whole word is hashed as a word."""
 
@@ -46,7 +66,7 @@ class _Murmur:
         return (_rotated_left(state ^ word, 13, 32) * 5 + 0xE6546B64) & whole
 
     @staticmethod
-    def _end(state: Any, size: int) -> Any:
+    def _end(state: Any, size: Any) -> Any:
         state = state ^ size
         for by, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
             state = (state ^ state >> by) * factor & _ALL32
@@ -59,6 +79,19 @@ class _Murmur:
         for part in range(width // 32):
             state = cls._mixed(state, value >> np.uint64(32 * part) & np.uint64(_ALL32))
         return np.asarray(cls._end(state, width // 8))
+
+    @classmethod
+    def of_rows(cls, rows: _Rows, seed: np.ndarray) -> np.ndarray:
+        """Returns the hashes of the bytes of each row."""
+        state, whole = seed.astype(np.uint64), rows.sizes // 4
+        for i in range(rows.width // 4):
+            state = np.where(i < whole, cls._mixed(state, rows.words(i, 4)), state)
+        for i in range(3):
+            at = 4 * whole + i
+            byte = rows.words(at, 1)
+            byte = np.where(byte > 127, byte + np.uint64(_ALL32 - 255), byte)
+            state = np.where(at < rows.sizes, cls._mixed(state, byte), state)
+        return np.asarray(cls._end(state, rows.sizes.astype(np.uint64)))
 
     @classmethod
     def of_bytes(cls, data: bytes, seed: int) -> int:
@@ -97,6 +130,30 @@ class _XX:
         return np.asarray(state ^ state >> np.uint64(32))
 
     @classmethod
+    def of_rows(cls, rows: _Rows, seed: np.ndarray) -> np.ndarray:
+        """Returns the hashes of the bytes of each row."""
+        p1, p2, p3, p4, p5 = (np.uint64(one) for one in (_P1, _P2, _P3, _P4, _P5))
+        lanes = [seed + p1 + p2, seed + p2, seed, seed - p1]
+        for i in range(rows.width // 32):
+            there = 32 * i + 32 <= rows.sizes
+            for k in range(4):
+                lanes[k] = np.where(there, cls._round(lanes[k], rows.words(4 * i + k, 8)), lanes[k])
+        state = sum(_rotated_left(lane, by, 64) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
+        for lane in lanes:
+            state = (state ^ cls._round(np.uint64(0), lane)) * p1 + p4
+        state = np.where(rows.sizes < 32, seed + p5, state) + rows.sizes.astype(np.uint64)
+        at = rows.sizes // 32 * 32
+        for _ in range(3):
+            found = _rotated_left(state ^ cls._round(np.uint64(0), rows.words(at // 8, 8)), 27, 64) * p1 + p4
+            state, at = np.where(at + 8 <= rows.sizes, found, state), np.where(at + 8 <= rows.sizes, at + 8, at)
+        found = _rotated_left(state ^ rows.words(at // 4, 4) * p1, 23, 64) * p2 + p3
+        state, at = np.where(at + 4 <= rows.sizes, found, state), np.where(at + 4 <= rows.sizes, at + 4, at)
+        for i in range(3):
+            found = _rotated_left(state ^ rows.words(at + i, 1) * p5, 11, 64) * p1
+            state = np.where(at + i < rows.sizes, found, state)
+        return np.asarray(cls._end(state))
+
+    @classmethod
     def of_bytes(cls, data: bytes, seed: int) -> int:
         """Returns the hash of bytes."""
         seed, size, at = seed & _ALL64, len(data), 0
@@ -125,7 +182,7 @@ class _XX:
         return int(cls._end(state))
 
     @staticmethod
-    def _round(lane: int, word: int) -> int:
+    def _round(lane: Any, word: Any) -> Any:
         return _rotated_left((lane + word * _P2) & _ALL64, 31, 64) * _P1 & _ALL64
 
 
@@ -251,17 +308,26 @@ def _hashed(kind: type[_Murmur] | type[_XX], value: pa.Array, seed: np.ndarray) 
             return _words(kind, words(value, np.int64, 2).reshape(-1, 2)[:, 0].copy(), seed, 64)
         value = by_distinct(_digits, pa.binary(), value)
     if pa.types.is_string(value.type) or pa.types.is_binary(value.type):
-        data = value if pa.types.is_binary(value.type) else value.view(pa.binary())
-        begin = pa.array(seed.view(kind.result))
-        signed = pa.int32() if kind is _Murmur else pa.int64()
-        found = by_distinct(lambda one, first: _signed(kind.of_bytes(one, first), kind), signed, data, begin)
-        return words(found, kind.result).view(kind.word)
+        return _of_texts(kind, value.view(pa.binary()), seed)
     if pa.types.is_floating(type_):
         return _words(kind, float_words(words(value, np.float64)), seed, 64)
     if pa.types.is_boolean(type_):
         return _words(kind, words(value.cast(pa.int32()), np.int32), seed, 32)
     width = type_.bit_width
     return _words(kind, words(value, np.int32 if width == 32 else np.int64), seed, width)
+
+
+def _of_texts(kind: type[_Murmur] | type[_XX], value: pa.Array, seed: np.ndarray) -> np.ndarray:
+    """Returns the hashes of bytes."""
+    short = pc.fill_null(pc.less_equal(pc.binary_length(value), _SHORT), True)
+    quick = kind.of_rows(_Rows(pc.if_else(short, value, b"")), seed).astype(kind.word)
+    if pc.all(short).as_py() or not len(value):
+        return quick
+    begin = pa.array(seed.view(kind.result))
+    signed = pa.int32() if kind is _Murmur else pa.int64()
+    long = pc.if_else(short, null(value.type), value)
+    found = by_distinct(lambda one, first: _signed(kind.of_bytes(one, first), kind), signed, long, begin)
+    return np.where(validity(long), words(found, kind.result).view(kind.word), quick)
 
 
 def _words(kind: type[_Murmur] | type[_XX], value: np.ndarray, seed: np.ndarray, width: int) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -152,10 +152,15 @@ def _limited(name: str) -> Callable[[Sequence[str], Sequence[Any]], str]:
 
 
 def _translated(text: str, old: str, new: str) -> str:
+    return text.translate(_translations(old, new))
+
+
+@lru_cache
+def _translations(old: str, new: str) -> dict[int, str]:
     table: dict[int, str] = {}
     for place, sign in enumerate(old):
         table.setdefault(ord(sign), new[place : place + 1])
-    return text.translate(table)
+    return table
 
 
 def _joined(type_: pa.DataType, delimiter: pa.Array, *texts: pa.Array) -> pa.Array:
