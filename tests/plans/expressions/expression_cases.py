@@ -368,7 +368,7 @@ GROUPS = (
         "branches as `=`, of one type; whole numbers with decimals give a DECIMAL (of at most 38 digits, with fewer "
         "decimals if necessary), numbers with a DOUBLE give a DOUBLE",
         "",
-        "All branches are evaluated. A NULL of a branch that is not selected has no effect.",
+        "All branches that a row can choose are evaluated. A NULL of a branch that is not selected has no effect.",
         (
             "CASE WHEN flag THEN 1 ELSE 2 END", "CASE WHEN num > 1 THEN 'x' WHEN flag THEN str END",
             "CASE num WHEN 1 THEN 10 ELSE big END",
