@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from crown.errors import ChangeError
@@ -97,3 +98,21 @@ def test_batches_of_new_texts_are_left_to_the_steps(monkeypatch: pytest.MonkeyPa
         both.apply({"l": [((row[0], batch, *row[2:]), 1) for row, _ in given]})
     assert sum(both.results.values()) == 4, both.results
     both.is_duckdbs()
+
+
+def test_texts_that_several_expressions_ask_for_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    learn = lookups.Lookup.learn
+
+    def noted(lookup: lookups.Lookup, known: dict[bytes, pa.Array]) -> int:
+        found = learn(lookup, known)
+        asked.append((found, len(known)))
+        return found
+
+    monkeypatch.setattr(lookups.Lookup, "learn", noted)
+    both = view(
+        "SELECT ok, " + ", ".join(f"SPLIT_PART(mode, '/', {place}) AS p{place}" for place in (1, 2, 3)) + " FROM l"
+    )
+    both.apply({"l": lines([f"{i:05}/abcdefghij/{i}" for i in range(97)])})
+    both.is_duckdbs()
+    assert asked.count((97, 1)) == 3 * len((both.view, both.other))
