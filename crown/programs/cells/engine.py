@@ -1,6 +1,7 @@
 """The engine of a program in several cells, each of which is a whole ``ProgramEngine`` over its part of the rows.
 
-    changes -> every cell selects its rows -> the batch, in a thread per cell -> the deltas of all cells
+    changes -> every cell selects its rows -> the batch and its first deltas, in a thread per cell
+            -> the deltas of all cells -> commit of all cells, or of none
 
 Cells share nothing but the budget of memory. A relation is partitioned by the hash of a column, or every cell has all
 of its rows (``plans.search.cells.whole``). So their results are disjoint. The kernels run without the GIL.
@@ -10,8 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,17 +18,15 @@ from typing import Any, Self, TypeVar
 
 from crown.engine.delivery import Batches, Delivery
 from crown.engine.statistics import summed
-from crown.errors import UnusableStateError
 from crown.guards.arguments import path_of
 from crown.guards.interrupts import Uninterrupted
-from crown.guards.threads import Threads
+from crown.guards.threads import Stopped, Threads
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import relations_of
 from crown.ingest.tables.frames import kept
 from crown.ingest.tables.given import HashPartition
 from crown.programs.cells.result import CellsResultReader
-from crown.programs.cells.vote import Stopped, Vote
 from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS, READY_TO_COMMIT, DeltaOptions
 from crown.programs.program import ProgramEngine
 from crown.stages.state import memory
@@ -41,6 +38,7 @@ from plans.search.cells.whole import partitioning_of
 _FEW = 256  # batches with fewer rows are applied to one cell after the other, which costs less than threads
 _TURN = 8  # record batches that a cell delivers before it waits for the others
 _T = TypeVar("_T")
+_Transactions = dict[int, Generator[Any, None, None]]
 
 
 class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make another one"):
@@ -62,8 +60,8 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         self.memory = memory
         self.threads = threads
         self.partitioning = partitioning
-        self._vote: Vote | None = None
-        stopping = [Uninterrupted(), *(Uninterrupted(self._stop) for _ in range(threads - 1))]
+        self._threads = Threads(threads - 1)
+        stopping = [Uninterrupted(), *(Uninterrupted(self._threads.check) for _ in range(threads - 1))]
         self.uninterrupted = stopping[0]
         self.cells = [
             ProgramEngine(
@@ -82,7 +80,6 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         self.pipeline, self.segments = first.pipeline, first.segments
         self.result = CellsResultReader([cell.result for cell in self.cells])
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
-        self._threads = Threads(threads - 1)
 
     @classmethod
     def create(
@@ -165,18 +162,12 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
 
         The caller holds ``uninterrupted``. ``before_commit`` is called with the deltas.
         """
-        self.check_ready()
         deltas: list[Any] = []
-
-        def close(parts: list[Any]) -> None:
-            deltas.extend(parts)
-            if before_commit is not None:
-                before_commit(deltas)
-
-        if prepared.rows >= _FEW and self._parallel:
-            self._apply_in_parallel(prepared, options, close)
-        else:
-            self._apply_in_turn(0, prepared, options, close, [])
+        callback = None if before_commit is None else partial(before_commit, deltas)
+        self.check_ready()
+        for part in self._deltas(prepared, options, callback):
+            if part is not None:  # the start
+                deltas.append(part)  # ``before_commit`` reads them
         return deltas
 
     def update(self, changes: Mapping[str, Any]) -> None:
@@ -184,83 +175,8 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         with self.uninterrupted:
             self.apply(self.prepare_for_apply(changes, True, NO_DELTAS), NO_DELTAS)
 
-    @property
-    def _parallel(self) -> bool:
-        """Returns True if the cells may run in parallel.
-
-        Under a memory budget they may not: what one cell may take depends on the others.
-        """
-        return self.memory.budget.words >= ADDRESSABLE
-
     def _options_of(self, options: DeltaOptions, cell: ProgramEngine) -> DeltaOptions:
         return options if options.ranged is None else replace(options, ranged=cell.result.ranged)
-
-    def _apply_in_turn(
-        self,
-        number: int,
-        prepared: PreparedBatch,
-        options: DeltaOptions,
-        before_commit: Callable[[list[Any]], None],
-        deltas: list[Any],
-    ) -> None:
-        """Applies a batch to one cell after the other. The next cell begins before this one commits."""
-        if number == len(self.cells):
-            before_commit(deltas)
-            return
-        cell = self.cells[number]
-
-        def apply_next(own: list[Any]) -> None:
-            self._apply_in_turn(number + 1, prepared, options, before_commit, [*deltas, *own])
-
-        cell.apply(prepared.cells[number], self._options_of(options, cell), apply_next)
-
-    def _apply_in_parallel(
-        self, prepared: PreparedBatch, options: DeltaOptions, before_commit: Callable[[list[Any]], None]
-    ) -> None:
-        """Applies a batch to all cells in parallel, to the first one in this thread."""
-        vote = self._vote = Vote(len(self.cells) - 1)
-        deltas: list[list[Any]] = [[] for _ in self.cells]
-
-        def work(number: int) -> None:
-            def close(own: list[Any]) -> None:
-                deltas[number] = own
-                vote.await_decision()
-
-            cell = self.cells[number]
-            try:
-                cell.apply(prepared.cells[number], self._options_of(options, cell), close)
-            except BaseException:
-                vote.fail()
-                raise
-
-        def close_all(own: list[Any]) -> None:
-            vote.await_others(self.uninterrupted.check)
-            before_commit([*own, *(part for parts in deltas[1:] for part in parts)])
-
-        jobs: list[Future[None]] = []
-        first = self.cells[0]
-        try:
-            for number in range(1, len(self.cells)):
-                jobs.append(self._threads.pool.submit(work, number))
-            first.apply(prepared.cells[0], self._options_of(options, first), close_all)
-        except BaseException as error:
-            vote.decide(False)
-            wait(jobs)
-            cause = _cause(error, jobs)
-            if cause is error:
-                raise
-            raise cause from None
-        finally:
-            vote.decide(True)  # unless it is decided
-            wait(jobs)
-            self._vote = None
-        for job in jobs:
-            job.result()
-
-    def _stop(self) -> None:
-        """Raises Stopped in a cell if another cell has stopped the batch."""
-        if self._vote is not None:
-            self._vote.check()
 
     def run(
         self,
@@ -288,24 +204,26 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
     ) -> Batches:
         """Applies a batch to all cells or to none, while the generator is consumed.
 
-        Yields None first, then the deltas.
+        Yields None first, then the deltas. A cell applies the batch and makes its first deltas in one job: for most
+        batches these are all, so each thread is woken once.
         """
-        transactions: dict[int, Generator[Any, None, None]] = {}
+        parallel = prepared.rows >= _FEW and self.memory.budget.words >= ADDRESSABLE
+        transactions: _Transactions = {}
         deltas = options.deltas
 
-        def begin(number: int) -> None:
+        def begin(number: int) -> list[Any]:
             cell, part = self.cells[number], prepared.cells[number]
             transactions[number] = cell.transaction(part, self._options_of(options, cell), hold=True)
+            return _some(transactions[number])
 
         try:
-            self._run_in_cells([partial(begin, number) for number in range(len(self.cells))])
+            turns = self._run_in_cells([partial(begin, number) for number in range(len(self.cells))], parallel)
             try:
                 yield None
             except GeneratorExit:
                 deltas = False
-            running = [transactions[number] for number in sorted(transactions)]
-            while running:
-                turns = self._run_in_cells([partial(_some, batch) for batch in running])
+            running = [transactions[number] for number in range(len(self.cells))]
+            while True:
                 for batch in (part for turn in turns for part in turn if part is not READY_TO_COMMIT) if deltas else ():
                     try:
                         yield batch
@@ -317,27 +235,23 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
                     for transaction, turn in zip(running, turns, strict=True)
                     if turn[-1] is not READY_TO_COMMIT
                 ]
+                if not running:
+                    break
+                turns = self._run_in_cells([partial(_some, transaction) for transaction in running], parallel)
             if before_commit is not None:
                 before_commit()
         except BaseException as error:
-            for transaction in transactions.values():
-                with suppress(Stopped):
-                    transaction.throw(Stopped())
-            raise error
+            _undo(transactions, error)
+            raise
         for transaction in transactions.values():
             next(transaction, None)
 
-    def _run_in_cells(self, jobs: Sequence[Callable[[], _T]]) -> list[_T]:
-        """Runs a job of each cell, in parallel if the cells may. Returns the results."""
-        if not self._parallel:
-            return [job() for job in jobs]
-        jobs_of_others = [self._threads.pool.submit(job) for job in jobs[1:]]
-        try:
-            results = [jobs[0](), *(job.result() for job in jobs_of_others)]
-            self.uninterrupted.check()
-        finally:
-            wait(jobs_of_others)
-        return results
+    def _run_in_cells(self, jobs: Sequence[Callable[[], _T]], parallel: bool) -> list[_T]:
+        """Runs a job of each cell, in parallel if the cells may. Returns the results.
+
+        Under a memory budget they may not: what one cell may take depends on the others.
+        """
+        return self._threads.run(jobs, self.uninterrupted.check) if parallel else [job() for job in jobs]
 
     def undo(self, changes: Mapping[str, Any]) -> None:
         """Undoes the last batch, given the same changes. Raises as ``ProgramRuntime.undo`` does."""
@@ -390,11 +304,21 @@ def _some(batch: Iterator[Any]) -> list[Any]:
     return deltas
 
 
-def _cause(error: BaseException, jobs: Sequence[Future[None]]) -> BaseException:
-    """Returns the error that stopped a batch. The other cells raise Stopped. A lost state takes precedence."""
-    errors = [error, *(failed for job in jobs if (failed := job.exception()) is not None)]
-    lost = [one for one in errors if isinstance(one, UnusableStateError)]
-    return [*lost, *(one for one in errors if not isinstance(one, Stopped)), error][0]
+def _undo(transactions: _Transactions, error: BaseException) -> None:
+    """Undoes the batch that ``error`` has stopped, in the cells that have applied it.
+
+    Raises UnusableStateError if a cell cannot undo its part.
+    """
+    failure: BaseException | None = None
+    for transaction in transactions.values():
+        try:
+            transaction.throw(Stopped())
+        except Stopped:
+            pass
+        except BaseException as lost:
+            failure = lost
+    if failure is not None and isinstance(error, Exception):  # otherwise it is KeyboardInterrupt or SystemExit
+        raise failure from error
 
 
 Engine = ProgramEngine | ProgramCells

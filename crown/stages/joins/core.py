@@ -7,9 +7,7 @@ the cells with the coordinates of its hashed attributes, and to all cells along 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -44,7 +42,6 @@ from plans.schema import Column
 from plans.search.cells.shares import Grid
 
 _TURN = 8  # record batches that a cell delivers before it waits for the other cells
-_TICK = 0.01  # seconds between two checks whether a batch must stop
 _T = TypeVar("_T")
 _Parts = list[Sequence[RelationChange]]
 """Per cell, the changes of a batch: all of them, until the cell has selected its own part."""
@@ -90,7 +87,7 @@ class Join(Stage):
         self._repeats = grid.cells > 1 and merges  # two cells may deliver the same row
         self._check = check
         self._budget = memory.budget
-        self._threads = Threads(grid.cells)
+        self._threads = Threads(grid.cells - 1)
 
     @property
     def carried(self) -> list[CarriedTerm]:
@@ -181,19 +178,13 @@ class Join(Stage):
     def _deltas_of_cells(
         self, parts: _Parts, check: Callable[[], None], deltas: bool, consolidate: bool | None
     ) -> Iterator[pa.RecordBatch]:
-        stop = threading.Event()
-
-        def stopped() -> None:
-            if stop.is_set():
-                raise CrownError("another cell has stopped the batch")
-
         def delivered(cell: int) -> Iterator[pa.RecordBatch]:
-            part = self._part(parts, cell)
-            yield from self.cores[cell].delivered(part, stopped, deltas=deltas, consolidate=consolidate)
+            part, stops = self._part(parts, cell), self._threads.check if cell else check
+            yield from self.cores[cell].delivered(part, stops, deltas=deltas, consolidate=consolidate)
 
         streams = list(map(delivered, range(len(self.cores))))
         while streams:
-            turns = self._run_jobs([partial(_take_turn, batches) for batches in streams], check, stop)
+            turns = self._run_jobs([partial(_take_turn, batches) for batches in streams], check)
             for turn in turns:
                 yield from turn
             streams = [batches for batches, turn in zip(streams, turns, strict=True) if len(turn) == _TURN]
@@ -225,8 +216,7 @@ class Join(Stage):
         def job(cell: int) -> _T:
             return work(self.cores[cell], self._part(parts, cell))
 
-        jobs = [partial(job, cell) for cell in range(len(self.cores))]
-        return self._run_jobs(jobs, check, threading.Event())
+        return self._run_jobs([partial(job, cell) for cell in range(len(self.cores))], check)
 
     def _part(self, parts: _Parts, cell: int) -> Sequence[RelationChange]:
         """Selects the part of a cell from all changes, in place: the tuples that some alias reads in the cell.
@@ -255,23 +245,11 @@ class Join(Stage):
         if failure is not None and isinstance(error, Exception):  # otherwise it is KeyboardInterrupt or SystemExit
             raise UnusableStateError(f"{error} ({failure}). {LOST}") from error
 
-    def _run_jobs(self, jobs: Sequence[Callable[[], _T]], check: Callable[[], None], stop: threading.Event) -> list[_T]:
-        """Returns the results of jobs, one per cell. If it raises, no job is running any more, and ``stop`` is set."""
+    def _run_jobs(self, jobs: Sequence[Callable[[], _T]], check: Callable[[], None]) -> list[_T]:
+        """Returns the results of jobs, one per cell. If it raises, no job is running any more."""
         if self._budget.words < ADDRESSABLE:  # the budget of a job depends on the memory that the others have used
             return [job() for job in jobs]
-        futures: list[Future[_T]] = []
-        try:
-            try:
-                futures.extend(map(self._threads.pool.submit, jobs))  # one step: every started job is in the list
-            except RuntimeError:  # Python is ending, and its threads have ended
-                return [job() for job in jobs]
-            while wait(futures, _TICK).not_done:
-                check()
-            return [job.result() for job in futures]
-        except BaseException:
-            stop.set()
-            wait(futures)
-            raise
+        return self._threads.run(jobs, check)
 
     def _gathered(self, cells: Sequence[list[Zset]]) -> Zset:
         """Returns the rows of all cells, netted if cells may deliver the same row, unless they are summed later."""
@@ -303,7 +281,7 @@ class Join(Stage):
         """
         if len(self.cores) == 1:
             return self.cores[0].results.count()
-        return sum(self._threads.pool.map(lambda core: core.results.count(), self.cores))
+        return sum(self._threads.run([core.results.count for core in self.cores], _never))
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows. O(1) per row. Several cells may yield the same row of a bag."""
