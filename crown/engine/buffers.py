@@ -19,30 +19,26 @@ from crown.engine.kernels.enumeration import loans
 from crown.engine.payload import Parts
 from crown.store.zset import Zset
 
-BLOCK_CELLS = 1 << 16  # cells of an output buffer: it stays in the second-level cache
+BLOCK_CELLS = 1 << 16  # cells of a block of an output buffer: it stays in the second-level cache
+BLOCKS_OF_CELL = 8  # blocks of a buffer if several threads fill theirs at once: each return to Python needs the GIL
 _WAITING = 2  # handed-out buffers that are watched for reuse
 _NONE: np.ndarray = np.empty(0, np.int64)
 _UNREAD = 2  # references to a buffer without a reader: the list's and the call's
-
-
-def buffer(columns: int) -> np.ndarray:
-    """Returns an output buffer for a kernel: int64[columns, rows]."""
-    return np.empty((columns, BLOCK_CELLS // max(columns, 1)), np.int64)
 
 
 class Buffers:
     """The buffer that a kernel writes to, ``out`` int64[columns, rows], and the buffers that were handed out.
 
     ``columns``: the columns of an enumeration. ``handed_out``: ``out`` was handed out; ``renew`` must choose another
-    buffer when the reader returns. ``margin``: words before each buffer that belong to the reader. With a margin the
-    reader also gets one more column after the buffer, initially all 1. So a buffer can become an Arrow message with
-    weights in place.
+    buffer when the reader returns. ``blocks``: the size of a buffer, in ``BLOCK_CELLS``. ``margin``: words before each
+    buffer that belong to the reader. With a margin the reader also gets one more column after the buffer, initially all
+    1. So a buffer can become an Arrow message with weights in place.
     """
 
-    def __init__(self, columns: int, margin: int = 0) -> None:
+    def __init__(self, columns: int, margin: int = 0, blocks: int = 1) -> None:
         self._columns = columns
         self._margin = margin
-        self._rows = BLOCK_CELLS // max(columns, 1)
+        self._rows = blocks * BLOCK_CELLS // max(columns, 1)
         self._handed_over: list[np.ndarray] = []
         self.renew()
 

@@ -31,15 +31,16 @@ class Core:
     """Applies batches of changes to a state. Not thread-safe; several cores may share one dictionary.
 
     A batch that was applied, or undone, is open. ``settle`` commits it; ``roll_back`` undoes it, even if it was applied
-    in part. No other method may be called before one of these two.
+    in part. No other method may be called before one of these two. ``blocks``: the size of its output buffers (see
+    ``Buffers``).
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, blocks: int = 1) -> None:
         plan, dictionary = state.plan, state.dictionary
         self.state = state
         self.head = OutputHead(plan, dictionary)
         self.results = results_of(state, self.head)
-        self.propagation = Propagation(state, len(plan.free), self.head.margin)
+        self.propagation = Propagation(state, len(plan.free), self.head.margin, blocks)
         self.tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
 
     # -- a batch -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from types import GeneratorType
 from typing import Any
@@ -14,6 +14,9 @@ from crown.errors import ConcurrentChangeError, UnusableStateError
 from crown.guards.interrupts import Uninterrupted
 
 Batches = Generator[pa.RecordBatch, None, None]
+READY_TO_COMMIT = object()
+"""Yielded after the last delta by a cell that has applied its part of a batch, and waits until it may commit."""
+_TURN_ROWS = 1 << 14  # a buffer with more rows is a turn by itself, so that it is still in the cache when it is reused
 BUSY = (
     "a batch is still being applied: exhaust or close the iterator of its deltas first; if another thread applies it, "
     "let one thread at a time use the view, with a lock"
@@ -74,6 +77,19 @@ class Delivery:
     def __del__(self) -> None:
         if is_open(getattr(self, "_batches", None)):
             self.close()
+
+
+def next_turn(batches: Iterator[Any]) -> list[Any]:
+    """Returns the next deltas of a cell, before it waits for other cells. The last turn ends with
+    ``READY_TO_COMMIT``."""
+    found: list[Any] = []
+    rows = 0
+    while rows < _TURN_ROWS:
+        found.append(batch := next(batches))
+        if batch is READY_TO_COMMIT:
+            break
+        rows += batch.num_rows
+    return found
 
 
 def refuse(busy: bool, unusable: bool) -> None:

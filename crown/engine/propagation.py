@@ -41,9 +41,9 @@ Blocks = Generator[Zset, None, None]
 
 class Propagation:
     """Applies batches to the tree of a state and to its bags. ``free``: the number of enumerated attributes.
-    ``margin``: see ``Buffers``."""
+    ``margin``, ``blocks``: see ``Buffers``."""
 
-    def __init__(self, state: State, free: int, margin: int = 0) -> None:
+    def __init__(self, state: State, free: int, margin: int = 0, blocks: int = 1) -> None:
         compiled = state.compiled
         self._arena = state.arena
         self._header = state.header
@@ -58,7 +58,7 @@ class Propagation:
         self._loader = Loader(state, self.scratch)
         self._free = free
         self._ring = compiled.ring
-        self._flat = self.buffers = Buffers(compiled.columns(free), margin)
+        self._flat = self.buffers = Buffers(compiled.columns(free), margin, blocks)
         weights = np.ones(self.buffers.out.shape[1], np.int64)
         self._weights = {1: weights, -1: -weights}  # for the tuples in a block; read-only
         self.paddings = Paddings(compiled)

@@ -24,9 +24,4 @@ class DeltaOptions:
     ranged: RangedRows | None = None
 
 
-READY_TO_COMMIT = object()
-"""Yielded by a transaction with ``hold`` when all changes are applied.
-
-The transaction commits when the generator continues. The generator must not be closed then.
-"""
 ALL_DELTAS, NO_DELTAS = DeltaOptions(), DeltaOptions(deltas=False)

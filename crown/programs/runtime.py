@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 from weakref import ref
 
-from crown.engine.delivery import LOST, is_running, refuse
+from crown.engine.delivery import LOST, READY_TO_COMMIT, is_running, refuse
 from crown.errors import CrownError, MemoryBudgetError, SnapshotError, UnusableStateError
 from crown.guards.arguments import path_of, same_file
 from crown.guards.interrupts import Uninterrupted
@@ -27,7 +27,7 @@ from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.tables.given import HashPartition
 from crown.kernels.memory import arena as A
-from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS, READY_TO_COMMIT, DeltaOptions
+from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS, DeltaOptions
 from crown.programs.preparer import BatchPreparer
 from crown.programs.stages import stage_of
 from crown.programs.tallies import CHANGES, PASSED, Tallies
@@ -152,7 +152,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
         The generator is started already: a native call has applied its part of the batch. Closing the generator applies
         the rest without deltas. ``before_commit`` is called when all changes are applied. An error that is raised or
-        thrown in undoes the batch. ``hold``: see ``READY_TO_COMMIT``.
+        thrown in undoes the batch. ``hold``: True to yield ``READY_TO_COMMIT`` at the end, and to commit when the
+        generator continues; it must not be closed then.
         """
         self.check_ready()
         batch = self._transaction(prepared, options, before_commit, hold)

@@ -10,13 +10,13 @@ of its rows (``plans.search.cells.whole``). So their results are disjoint. The k
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from crown.engine.delivery import Batches, Delivery
+from crown.engine.delivery import READY_TO_COMMIT, Batches, Delivery, next_turn
 from crown.engine.statistics import summed
 from crown.guards.arguments import path_of
 from crown.guards.interrupts import Uninterrupted
@@ -27,7 +27,7 @@ from crown.ingest.changes import relations_of
 from crown.ingest.tables.frames import kept
 from crown.ingest.tables.given import HashPartition
 from crown.programs.cells.result import CellsResultReader
-from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS, READY_TO_COMMIT, DeltaOptions
+from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS, DeltaOptions
 from crown.programs.program import ProgramEngine
 from crown.stages.state import memory
 from crown.stages.state.memory import ProgramMemory, parts_of_program
@@ -36,7 +36,6 @@ from plans.program import Program
 from plans.search.cells.whole import partitioning_of
 
 _FEW = 256  # batches with fewer rows are applied to one cell after the other, which costs less than threads
-_TURN = 8  # record batches that a cell delivers before it waits for the others
 _T = TypeVar("_T")
 _Transactions = dict[int, Generator[Any, None, None]]
 
@@ -214,7 +213,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
         def begin(number: int) -> list[Any]:
             cell, part = self.cells[number], prepared.cells[number]
             transactions[number] = cell.transaction(part, self._options_of(options, cell), hold=True)
-            return _some(transactions[number])
+            return next_turn(transactions[number])
 
         try:
             turns = self._run_in_cells([partial(begin, number) for number in range(len(self.cells))], parallel)
@@ -224,20 +223,23 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
                 deltas = False
             running = [transactions[number] for number in range(len(self.cells))]
             while True:
-                for batch in (part for turn in turns for part in turn if part is not READY_TO_COMMIT) if deltas else ():
-                    try:
-                        yield batch
-                    except GeneratorExit:
-                        deltas = False
-                        break
                 running = [
                     transaction
                     for transaction, turn in zip(running, turns, strict=True)
                     if turn[-1] is not READY_TO_COMMIT
                 ]
+                for turn in turns:
+                    while turn:
+                        batch = turn.pop(0)  # the reader alone has it: its memory is reused when it is released
+                        if deltas and batch is not READY_TO_COMMIT:
+                            try:
+                                yield batch
+                            except GeneratorExit:
+                                deltas = False
                 if not running:
                     break
-                turns = self._run_in_cells([partial(_some, transaction) for transaction in running], parallel)
+                del batch
+                turns = self._run_in_cells([partial(next_turn, transaction) for transaction in running], parallel)
             if before_commit is not None:
                 before_commit()
         except BaseException as error:
@@ -294,14 +296,6 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
 
 
 _OF_RELATIONS = ("rows", "missing_deletes", "updates", "filtered", "late", "tombstones")
-
-
-def _some(batch: Iterator[Any]) -> list[Any]:
-    """Returns the next deltas of a cell, up to ``READY_TO_COMMIT``."""
-    deltas: list[Any] = []
-    while len(deltas) < _TURN and (not deltas or deltas[-1] is not READY_TO_COMMIT):
-        deltas.append(next(batch))
-    return deltas
 
 
 def _undo(transactions: _Transactions, error: BaseException) -> None:

@@ -13,8 +13,9 @@ from typing import Any
 
 from typing_extensions import override
 
+from crown.engine.delivery import READY_TO_COMMIT
 from crown.ingest.batch import PreparedBatch
-from crown.programs.delta_options import NO_DELTAS, READY_TO_COMMIT, DeltaOptions
+from crown.programs.delta_options import NO_DELTAS, DeltaOptions
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines.builder import build_pipeline
 from crown.programs.pipelines.pipeline import Pipeline

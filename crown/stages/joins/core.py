@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
+from crown.engine.buffers import BLOCKS_OF_CELL
 from crown.engine.core import Core
-from crown.engine.delivery import LOST
+from crown.engine.delivery import LOST, READY_TO_COMMIT, next_turn
 from crown.engine.invariants import tree as invariants
 from crown.engine.state import State
 from crown.engine.statistics import statistics, together
@@ -41,7 +42,6 @@ from plans.programs.wiring import Wires
 from plans.schema import Column
 from plans.search.cells.shares import Grid
 
-_TURN = 8  # record batches that a cell delivers before it waits for the other cells
 _T = TypeVar("_T")
 _Parts = list[Sequence[RelationChange]]
 """Per cell, the changes of a batch: all of them, until the cell has selected its own part."""
@@ -74,7 +74,8 @@ class Join(Stage):
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
         self._delivers_events = plan.payload is not None and (may_repeat or stage.mode == "payload")
         parts = parts_of(stage)
-        self.cores = [_core(plan, memory, first + cell * parts, parts) for cell in range(grid.cells)]
+        blocks = 1 if grid.cells == 1 else BLOCKS_OF_CELL
+        self.cores = [_core(plan, memory, first + cell * parts, parts, blocks) for cell in range(grid.cells)]
         self.states = tuple(core.state for core in self.cores)
         self.parts = tuple(part for state in self.states for part in state.parts)
         self._dictionary = memory.dictionary
@@ -178,16 +179,20 @@ class Join(Stage):
     def _deltas_of_cells(
         self, parts: _Parts, check: Callable[[], None], deltas: bool, consolidate: bool | None
     ) -> Iterator[pa.RecordBatch]:
-        def delivered(cell: int) -> Iterator[pa.RecordBatch]:
+        def delivered(cell: int) -> Iterator[Any]:
             part, stops = self._part(parts, cell), self._threads.check if cell else check
             yield from self.cores[cell].delivered(part, stops, deltas=deltas, consolidate=consolidate)
+            yield READY_TO_COMMIT
 
         streams = list(map(delivered, range(len(self.cores))))
         while streams:
-            turns = self._run_jobs([partial(_take_turn, batches) for batches in streams], check)
+            turns = self._run_jobs([partial(next_turn, batches) for batches in streams], check)
+            streams = [batches for batches, turn in zip(streams, turns, strict=True) if turn[-1] is not READY_TO_COMMIT]
             for turn in turns:
-                yield from turn
-            streams = [batches for batches, turn in zip(streams, turns, strict=True) if len(turn) == _TURN]
+                while turn:  # the reader alone has a batch: its memory is reused when it is released
+                    if (batch := turn.pop(0)) is not READY_TO_COMMIT:
+                        yield batch
+            del batch
 
     def _apply_to_cells(
         self,
@@ -324,17 +329,13 @@ def _never() -> None:
     """Stops no batch."""
 
 
-def _take_turn(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    return list(islice(batches, _TURN))
-
-
-def _core(plan: Plan, memory: ProgramMemory, first: int, parts: int) -> Core:
-    """Returns the core whose parts begin with number ``first``."""
+def _core(plan: Plan, memory: ProgramMemory, first: int, parts: int, blocks: int) -> Core:
+    """Returns the core whose parts begin with number ``first``. ``blocks``: see ``Core``."""
     new = memory.parts[first][A.H_MAGIC] == 0
     state = State(plan, memory.parts[first : first + parts], memory.dictionary, memory.budget, memory.first + first)
     if new:
         state.format(memory.budget.words)
-    return Core(state)
+    return Core(state, blocks)
 
 
 def _key(relation: StoredRelation) -> tuple[int, int]:
