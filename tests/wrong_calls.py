@@ -238,6 +238,7 @@ RIGHT: dict[str, Values] = {
     "crown.graph.degree_table": {"vertices": lambda: None, "edges": lambda: EDGES},
     "crown.graph.triangles": {"vertices": lambda: None, "edges": lambda: EDGES},
     "crown.graph.components": {"vertices": lambda: None, "edges": lambda: EDGES},
+    "crown.graph.reachable": {"edges": lambda: EDGES, "sources": lambda: [1]},
     "crown.graph.shortest_paths": {"edges": lambda: EDGES, "landmarks": lambda: [1]},
     "crown.graph.load": {"path": saved(motif)},
     "crown.ml.load": {"path": saved(model)},

@@ -1,4 +1,4 @@
-"""Tables about graphs that change, as SQL: degrees, triangles, components and shortest paths."""
+"""Tables about graphs that change, as SQL: degrees, triangles, components, shortest paths and reachable vertices."""
 
 from __future__ import annotations
 
@@ -60,6 +60,11 @@ _PATHS = """WITH RECURSIVE paths (id, landmark, distance) AS (
   ) AS derived GROUP BY id, landmark
 )
 SELECT id, landmark, distance FROM paths WHERE id IS NOT NULL AND distance IS NOT NULL"""
+_REACHED = """WITH RECURSIVE reached (source, id) AS (
+  SELECT id AS source, id FROM {ends} WHERE id IN ({sources})
+  UNION SELECT r.source, e.dst FROM reached AS r JOIN edges AS e ON e.src = r.id
+)
+SELECT source, id FROM reached WHERE id IS NOT NULL"""
 
 
 def degree_query(direction: str) -> str:
@@ -102,16 +107,27 @@ def component_query(vertices: bool) -> str:
 def path_query(landmarks: Collection[Any], weight: str | None) -> str:
     """Returns the query of the shortest paths to landmarks. Raises CrownError if there are none, or for other values
     than whole numbers and texts."""
-    if isinstance(landmarks, (str, bytes)) or not isinstance(landmarks, Collection) or not len(landmarks):
-        raise CrownError(f"landmarks= is a list of ids of vertices, such as [1, 2], not {landmarks!r:.100}")
-    for one in landmarks:
-        if isinstance(one, (bool, np.bool_)) or not isinstance(one, (Integral, str)):
-            raise CrownError(f"landmarks= has {one!r:.100}; an id of a vertex is a whole number or a text")
+    ids = _ids("landmarks", landmarks)
     if not isinstance(weight, (str, NoneType)):
         raise CrownError(f"weight= is the name of a column of the edges, not {weight!r:.100}")
     step = "1" if weight is None else "CAST(e.`{}` AS DOUBLE)".format(weight.replace("`", "``"))
-    type_, ids = ("BIGINT" if weight is None else "DOUBLE"), ", ".join(map(literal, landmarks))
+    type_ = "BIGINT" if weight is None else "DOUBLE"
     return _PATHS.format(type=type_, ends=_ALL_ENDS, landmarks=ids, step=step)
+
+
+def reach_query(sources: Collection[Any]) -> str:
+    """Returns the query of the vertices that sources reach. Raises CrownError as ``path_query`` does."""
+    return _REACHED.format(ends=_ALL_ENDS, sources=_ids("sources", sources))
+
+
+def _ids(argument: str, ids: Collection[Any]) -> str:
+    """Returns a list of ids of vertices in SQL."""
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Collection) or not len(ids):
+        raise CrownError(f"{argument}= is a list of ids of vertices, such as [1, 2], not {ids!r:.100}")
+    for one in ids:
+        if isinstance(one, (bool, np.bool_)) or not isinstance(one, (Integral, str)):
+            raise CrownError(f"{argument}= has {one!r:.100}; an id of a vertex is a whole number or a text")
+    return ", ".join(map(literal, ids))
 
 
 def of_graph(given: Mapping[str, Any], schema: Any) -> tuple[Any, dict[str, Any]]:

@@ -116,12 +116,13 @@ def distances(edges: dict[Edge, float], landmarks: Iterable[int]) -> dict[Edge, 
     return found
 
 
-def test_components_and_shortest_paths_follow_every_batch() -> None:
+def test_components_paths_and_reachable_vertices_follow_every_batch() -> None:
     random = Random(9)
     keyed = {"vertices": {"columns": VERTICES, "key": ["id"]}}
     weighed = {**EDGES, "km": "float64"}
     named, ends = crown.graph.components(VERTICES, EDGES, schema=keyed), crown.graph.components(None, EDGES)
     hops, ways = crown.graph.shortest_paths(EDGES, [0, 3]), crown.graph.shortest_paths(weighed, [1], weight="km")
+    reached = crown.graph.reachable(EDGES, [0, 3])
     named.update({"vertices": [{"id": i, "name": f"v{i}"} for i in range(9)]})
     edges: dict[Edge, float] = {}
     for _ in range(30):
@@ -134,7 +135,7 @@ def test_components_and_shortest_paths_follow_every_batch() -> None:
             if edges.pop(edge, None) is None:
                 edges[edge] = row["km"]
         ways.apply({"edges": change})
-        for view in (named, ends, hops):
+        for view in (named, ends, hops, reached):
             view.apply({"edges": [{k: v for k, v in row.items() if k != "km"} for row in change]})
         wanted = component_of(range(9), Counter(edges))
         assert {row["id"]: row["component"] for row in named} == wanted
@@ -144,10 +145,14 @@ def test_components_and_shortest_paths_follow_every_batch() -> None:
         found = {(row["id"], row["landmark"]): row["distance"] for row in hops}
         assert found == distances(dict.fromkeys(edges, 1), [0, 3])
         assert {(row["id"], row["landmark"]): row["distance"] for row in ways} == distances(edges, [1])
+        backwards = distances({(dst, src): 1 for src, dst in edges}, [0, 3])
+        assert {(row["id"], row["source"]) for row in reached} == set(backwards)
 
 
-def test_landmarks_are_ids() -> None:
+def test_landmarks_and_sources_are_ids() -> None:
     for wrong in ([], "abc", 7, [1.5], [None]):
+        with pytest.raises(crown.CrownError, match="sources= "):
+            crown.graph.reachable(EDGES, wrong)
         with pytest.raises(crown.CrownError, match="landmarks= "):
             crown.graph.shortest_paths(EDGES, wrong)
     with pytest.raises(crown.CrownError, match="weight= is the name of a column of the edges, not 3"):

@@ -55,6 +55,8 @@ def test_batch_frames_give_the_rows_of_find(spark: Any) -> None:
     assert {row.id: row.inDegree for row in degrees} == {0: 2, 1: 1, 2: 2, 3: 2}
     paths = crown.graph.shortest_paths(edges, [0]).collect()
     assert {(row.id, row.distance) for row in paths} == {(0, 0), (1, 2), (2, 1), (4, 1)}
+    reached = crown.graph.reachable(edges, [3, 4]).collect()
+    assert {(row.source, row.id) for row in reached} == {(3, 3), *((4, i) for i in range(5))}
     found = crown.graph.components(vertices, edges.where("kind = 'x'"))
     assert copies(found.collect()) == copies([Row(id=i, kind=kind, component=i // 3 * 3) for i, kind in VERTICES])
 
