@@ -140,9 +140,16 @@ class Fixpoint(Stage):
 
     def native_feeds(self) -> Sequence[NativeFeed] | str:
         """Returns how a kernel makes the rows of each table of the body, or why it cannot run the recursion."""
-        if self._read != list(range(len(self.columns) + self.stage.distinct)):
-            return "the steps of the recursion read only some of its columns"
         return native_feeds(self._readers)
+
+    @property
+    def columns_read(self) -> tuple[int, ...] | None:
+        """Returns the columns of its rows that the body reads; None if it reads all."""
+        return None if self._read == list(range(len(self.columns) + self.stage.distinct)) else tuple(self._read)
+
+    def read(self, change: Zset) -> Zset:
+        """Returns what the body reads of a change of the rows."""
+        return change if self.columns_read is None else change.project(self._read).net()
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
@@ -266,8 +273,7 @@ class Fixpoint(Stage):
 
     def _derived_by(self, change: Zset) -> Zset:
         """Returns the derivations that are gained and lost by a change of the rows."""
-        read = change if self._read == list(range(change.width)) else change.project(self._read).net()
-        return self._derived([*self._empty[:-1], read])
+        return self._derived([*self._empty[:-1], self.read(change)])
 
     def _derived(self, nets: Sequence[Zset], made: Mapping[int, Zset] = MappingProxyType({})) -> Zset:
         """Applies changes of the tables of the body. Returns the derivations that are gained and lost. If it raises,

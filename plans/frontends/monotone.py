@@ -5,42 +5,126 @@ Only then is there one least fixed point, which does not depend on the order in 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from plans.expressions.build import Expr
-from plans.expressions.coercion import numeric
+from plans.expressions.coercion import INTEGERS, numeric
 from plans.frontends.recursive import Member
 from plans.queries.algebra import Query, Source
+from plans.schema import Table
 
 MONOTONE = (
     "with MIN or MAX, a step may add to the value, subtract from it, multiply it by a constant that is not negative, "
     "take the GREATEST or LEAST of it, and test that it is small enough for MIN or great enough for MAX"
 )
 """What steps may do with the value of which only the best is there."""
+PASSED = (
+    "a step may pass columns of MIN_BY or MAX_BY on, all or the first ones, each to the same column, if it adds to the "
+    "value, a whole number or decimal, what is declared NOT NULL or has a condition IS NOT NULL"
+)
+"""What steps may do with the other columns of the best row."""
 _EXTREMES = ("greatest", "least")
 _LESS, _MORE = ("lt", "le"), ("gt", "ge")
 
 
-def why_not_monotone(step: Query, mine: Sequence[Source], head: Member, members: Sequence[Member]) -> str:
-    """Returns why a step of the relation `head` of a recursion may derive a worse row from a better one; empty if it
-    does not. ``mine``: the sources of the step that are rows of the recursion, whose relations are the `members`."""
-    best = {one.rows: one.columns[one.best].name for one in members if one.best is not None}
+def why_not_monotone(
+    step: Query, mine: Sequence[Source], head: Member, members: Sequence[Member]
+) -> tuple[str, str] | None:
+    """Returns why a step of the relation `head` of a recursion may derive a worse row from a better one, and what it
+    may do instead; None if it does not.
+
+    ``mine``: the sources of the step that are rows of the recursion, whose relations are the `members`.
+    """
+    best = {one.rows: one.columns[one.best[0]].name for one in members if one.best}
+    picked = {one.rows: [one.columns[place].name for place in one.best[1:]] for one in members}
     values = [source.qualified(best[source.table]) for source in mine if source.table in best]
+    others = {source.qualified(name): name for source in mine for name in picked[source.table]}
     falling = any(one.function == "max" for one in members)
     read = next((best[source.table] for source in mine if source.table in best), "")
     conditions = [one for given in step.conditions for one in _parts(given)]
-    for place, (column, (_, expr)) in enumerate(zip(head.columns, step.outputs, strict=True)):
-        name = column.name
-        if place != head.best and _reads(expr, values):
-            return f"column {name} depends on {read}"
-        if place == head.best and not _follows(expr, values):
-            return f"a new {name} may get worse when {read} gets better"
-        if place == head.best and _has_extreme(expr) and any(_present(value) not in conditions for value in values):
-            return f"GREATEST and LEAST ignore a value that is NULL; add the condition {read} IS NOT NULL"
+    exprs = [expr for _, expr in step.outputs]
+    for place, (column, expr) in enumerate(zip(head.columns, exprs, strict=False)):
+        name, is_value = column.name, place in head.best[:1]
+        if not is_value and _reads(expr, values):
+            return f"column {name} depends on {read}", MONOTONE
+        if is_value and not _follows(expr, values):
+            return f"a new {name} may get worse when {read} gets better", MONOTONE
+        if is_value and _has_extreme(expr) and any(_present(value) not in conditions for value in values):
+            why = f"GREATEST and LEAST ignore a value that is NULL; add the condition {read} IS NOT NULL"
+            return why, MONOTONE
+        if place not in head.best[1:] and (found := _first_read(expr, others)):
+            return f"column {name} depends on {found}", PASSED
+    wrong = _why_not_passed(step, mine, head, best, picked)
+    if wrong:
+        return wrong, PASSED
     conditions += [one for source in step.sources for given in source.on for one in _parts(given)]
+    if found := next(filter(None, (_first_read(one, others) for one in conditions)), ""):
+        return f"a condition depends on {found}", PASSED
     if all(_holds(one, values, falling) for one in conditions):
+        return None
+    return f"a condition may hold for a row and not for one with a better {read}", MONOTONE
+
+
+def _why_not_passed(
+    step: Query, mine: Sequence[Source], head: Member, best: Mapping[Table, str], picked: Mapping[Table, Sequence[str]]
+) -> str:
+    """Returns why the columns beside the best value, which a step passes on, may get worse; empty if they do not.
+
+    Of rows with equal values, these columns decide, in their order. So a step may pass the first ones on, from one row,
+    if a better value of that row derives a value that is better, and not equal.
+    """
+    exprs = [step.outputs[place][1] for place in head.best[1:]]
+    others = {source.qualified(name): name for source in mine for name in picked[source.table]}
+    reads = [_first_read(expr, others) for expr in exprs]
+    passed = len(exprs) - next((i for i, found in enumerate(reversed(reads)) if found), len(exprs))
+    if not passed:
         return ""
-    return f"a condition may hold for a row and not for one with a better {read}"
+    last = head.columns[head.best[passed]].name
+    source = next(
+        (one for one in mine if exprs[:passed] == [one.qualified(name) for name in picked[one.table][:passed]]), None
+    )
+    if source is None:
+        return f"column {last} depends on {reads[passed - 1]}, and is not the same column of the same row"
+    value, made = source.qualified(best[source.table]), step.outputs[head.best[0]][1]
+    known = [one for given in step.conditions for one in _parts(given)]
+    if all(each.join == "inner" for each in step.sources):
+        known += [
+            _present(each.qualified(column.name))
+            for each in step.sources
+            for column in each.table.columns
+            if each.table.required(column.name)
+        ]
+    if _grows(made, value, known):
+        return ""
+    return f"column {last} passes {reads[passed - 1]} on, and a better {best[source.table]} may derive an equal value"
+
+
+def _first_read(expr: Expr, columns: Mapping[Expr, str]) -> str:
+    """Returns the name of the first of some columns that an expression reads; empty if it reads none."""
+    if expr in columns:
+        return columns[expr]
+    return next(filter(None, (_first_read(arg, columns) for arg in expr.args)), "")
+
+
+def _grows(expr: Expr, value: Expr, known: Collection[Expr]) -> bool:
+    """Returns whether different values give different results, in their order. `known`: conditions that hold."""
+    if not (expr.type in INTEGERS or expr.type.startswith("decimal")):
+        return False
+    if expr == value:
+        return True
+    if expr.op in ("add", "sub"):
+        pairs = [expr.args, expr.args[::-1]] if expr.op == "add" else [expr.args]
+        return any(
+            _grows(one, value, known) and not _reads(two, [value]) and _is_present(two, known) for one, two in pairs
+        )
+    return expr.op == "cast" and expr.args[0].type in INTEGERS and _grows(expr.args[0], value, known)
+
+
+def _is_present(expr: Expr, known: Collection[Expr]) -> bool:
+    """Returns whether an expression is not NULL for sure."""
+    if expr.op == "cast":
+        return _is_present(expr.args[0], known)
+    return _present(expr) in known or (expr.op == "literal" and expr.value is not None)
 
 
 def _reads(expr: Expr, values: Collection[Expr]) -> bool:

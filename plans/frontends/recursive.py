@@ -25,20 +25,28 @@ class Member:
     """A relation of a recursion: its rows, as steps read them; the relation of its first rows, if it has any; and its
     steps, each with its sources that are rows of the recursion (`readings`).
 
-    `best`: the column of which only the least (`min`) or the greatest (`max`) value is there, and which of the two
-    (`plans.programs.stages.FixpointStage`). All members that have one have the same `function` and type.
+    `best`: the column of which only the least (`min`) or the greatest (`max`) value is there, and the columns that have
+    the values of its row, the least ones of several rows (`plans.programs.stages.FixpointStage`). All members that have
+    some have the same `function`, and values of the same types.
     """
 
     rows: Table
     first: Relation | None
     steps: Sequence[tuple[Query, Sequence[Source]]]
-    best: int | None = None
+    best: tuple[int, ...] = ()
     function: str = ""
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """Returns the columns that have names in the query: without the stamp."""
         return self.rows.columns[: len(self.rows.columns) - self.rows.distinct]
+
+    def order(self, columns: Sequence[Column]) -> tuple[Order, ...]:
+        """Returns the order in which the best row is first, where its values are in these `columns`."""
+        return tuple(
+            Order(columns[place].name, falling=i == 0 and self.function == "max", nulls_last=True)
+            for i, place in enumerate(self.best)
+        )
 
 
 def rows_of(name: str, columns: Sequence[Column], distinct: bool, taken: Iterable[str] = ()) -> Table:
@@ -111,13 +119,7 @@ def recursion(members: Sequence[Member]) -> list[Relation]:
     if len(members) > 1:
         return _together(members)
     (one,) = members
-    best = None if one.best is None else best_by(one.columns[one.best].name, one.function)
-    return [Fixpoint(one.rows, _sum(list(_derivations(one))), one.rows.distinct, best)]
-
-
-def best_by(column: str, function: str) -> Order:
-    """Returns the order in which the row with the least (`min`) or the greatest (`max`) value of a column is first."""
-    return Order(column, falling=function == "max", nulls_last=True)
+    return [Fixpoint(one.rows, _sum(list(_derivations(one))), one.rows.distinct, one.order(one.columns))]
 
 
 def _derivations(member: Member) -> Iterator[Query]:
@@ -175,9 +177,7 @@ def _together(members: Sequence[Member]) -> list[Relation]:
             outputs = tuple((column.name, value) for column, value in zip(rows.columns, values, strict=True))
             sources = tuple(replace(each, input=inputs.get(each.table, each.input)) for each in query.sources)
             body.append(replace(query, sources=sources, outputs=outputs))
-    best = next(
-        (best_by(place[one.best].name, one.function) for _, (one, place) in numbered if one.best is not None), None
-    )
+    best = next((one.order(place) for one, place in zip(members, places, strict=True) if one.best), ())
     whole = Fixpoint(rows, _sum(body), distinct, best)
     source = Source("recursion", Table("recursion", whole.columns, distinct=distinct), input=whole)
     return [of_member(number, source, one.columns, place) for number, (one, place) in numbered]
@@ -186,13 +186,13 @@ def _together(members: Sequence[Member]) -> list[Relation]:
 def _shared(members: Sequence[Member]) -> tuple[list[Column], list[list[Column]]]:
     """Returns columns that members share, and those that each member has of them. Values of which only the best is
     there share a column."""
-    columns: dict[tuple[str, bool, int], Column] = {}
+    columns: dict[tuple[str, int, int], Column] = {}
     places: list[list[Column]] = []
     for one in members:
-        uses = Counter[tuple[str, bool]]()
+        uses = Counter[tuple[str, int]]()
         places.append([])
         for i, column in enumerate(one.columns):
-            kind = column.type, i == one.best
+            kind = column.type, one.best.index(i) if i in one.best else -1
             places[-1].append(columns.setdefault((*kind, uses[kind]), Column(f"c{len(columns)}", column.type)))
             uses[kind] += 1
     return list(columns.values()), places

@@ -9,19 +9,21 @@ from dataclasses import replace
 from typing import ClassVar, Generic, TypeVar
 
 from plans.errors import PlanError
-from plans.frontends.monotone import MONOTONE, why_not_monotone
+from plans.frontends.monotone import why_not_monotone
 from plans.frontends.recursive import Member, readings, recursion
 from plans.queries.algebra import Query, Relation, Source
 from plans.schema import Column, Table
 
 Step = TypeVar("Step")
+Best = tuple[tuple[int, ...], str]
+"""The positions of columns, and `min` or `max`: see `Member.best`."""
 
 
 class Steps(ABC, Generic[Step]):
     """The relations of a recursion, by name: the first rows and the columns of those that have some, and the steps of
     each, as they are written.
 
-    `best`: the column that has MIN or MAX, if one has, and `min` or `max`.
+    `best`: the column that has MIN or MAX and those that have MIN_BY or MAX_BY, if there are some, and `min` or `max`.
     """
 
     PART: ClassVar[str]
@@ -32,7 +34,7 @@ class Steps(ABC, Generic[Step]):
         first: Mapping[str, Relation],
         columns: Mapping[str, Sequence[Column]],
         steps: Mapping[str, Sequence[Step]],
-        best: Mapping[str, tuple[int, str]],
+        best: Mapping[str, Best],
     ) -> None:
         self.first, self.steps, self.best = first, steps, best
         self.columns = {name: tuple(known) for name, known in columns.items()}
@@ -77,8 +79,7 @@ class Steps(ABC, Generic[Step]):
                 break
             self.columns = wider
         members = {
-            name: Member(rows[name], self.first.get(name), made[name], *self.best.get(name, (None, "")))
-            for name in made
+            name: Member(rows[name], self.first.get(name), made[name], *self.best.get(name, ((), ""))) for name in made
         }
         self._check_best(members)
         return dict(zip(members, recursion(list(members.values())), strict=True))
@@ -120,20 +121,21 @@ class Steps(ABC, Generic[Step]):
     def _check_best(self, members: Mapping[str, Member]) -> None:
         """Raises PlanError if a step may derive a worse row from a better one."""
         best = [
-            (name, one.function.upper(), one.columns[one.best].type)
+            (name, one.function.upper(), " and ".join(one.columns[place].type for place in one.best))
             for name, one in members.items()
-            if one.best is not None
+            if one.best
         ]
-        for name, function, type_ in best:
-            if (function, type_) != best[0][1:]:
+        for name, function, types in best:
+            if (function, types) != best[0][1:]:
                 has = [
                     f"{self.spelled(one)} has {what} of {kind}"
-                    for one, what, kind in (best[0], (name, function, type_))
+                    for one, what, kind in (best[0], (name, function, types))
                 ]
                 hint = "give them the same function, of values of the same type"
                 raise self.error(name, None, f"{' and '.join(has)}, and they read each other", hint)
         for name, member in members.items() if best else ():
             for written, (step, mine) in zip(self.steps[name], member.steps, strict=True):
                 why = why_not_monotone(step, mine, member, list(members.values()))
-                if why:
-                    raise self.error(name, written, f"{self.spelled(best[0][0])} has {best[0][1]}, and {why}", MONOTONE)
+                if why is not None:
+                    what = f"{self.spelled(best[0][0])} has {best[0][1]}, and {why[0]}"
+                    raise self.error(name, written, what, why[1])

@@ -374,8 +374,8 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
     if isinstance(relation, Unnest):
         return (), False
     if isinstance(relation, Fixpoint):
-        best = None if relation.best is None else relation.best.column
-        key = tuple(column.name for column in relation.columns if column.name != best) if best is not None else ()
+        best = [one.column for one in relation.best]
+        key = tuple(column.name for column in relation.columns if column.name not in best) if best else ()
         return key, relation.distinct
     return (), not isinstance(relation.function, int) and relation.function[0] in _SETS
 

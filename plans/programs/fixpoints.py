@@ -16,11 +16,11 @@ def wires_of(stage: FixpointStage) -> Wires:
 
 def top_of(stage: FixpointStage) -> TopStage | None:
     """Returns the stage that selects the best of the derived rows, or None if all of them are in the fixed point."""
-    if stage.best is None:
+    if not stage.best:
         return None
-    columns = outputs_of(stage)
-    keys = tuple(column.name for column in columns if column.name != stage.best.column)
-    return TopStage(Feed(stage.tables[-1].name, passed(columns)), keys, (stage.best,), 1)
+    columns, ordered = outputs_of(stage), [one.column for one in stage.best]
+    keys = tuple(column.name for column in columns if column.name not in ordered)
+    return TopStage(Feed(stage.tables[-1].name, passed(columns)), keys, stage.best, 1)
 
 
 def inner_of(stage: FixpointStage) -> tuple[Stage, ...]:

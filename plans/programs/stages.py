@@ -314,15 +314,16 @@ class FixpointStage:
     was first derived, and that of a derivation is the greatest stamp among the rows that it reads, or 0. Otherwise
     (UNION ALL), a row is in it as often as it is derived, and the body is linear in its rows.
 
-    `best` (MIN or MAX, with `distinct`): of derived rows that agree in all other columns, only the first in this order
-    is in the fixed point. The body is monotone: from a better row it derives a better row.
+    `best` (MIN or MAX and, after it, MIN_BY or MAX_BY, with `distinct`): of derived rows that agree in all other
+    columns, only the first in this order is in the fixed point. The body is monotone: from a better row it derives a
+    better row.
     """
 
     feeds: tuple[Feed, ...]
     tables: tuple[Table, ...]
     stages: tuple[Stage, ...]
     distinct: bool
-    best: Order | None = None
+    best: tuple[Order, ...] = ()
 
 
 Stage = (

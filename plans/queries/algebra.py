@@ -275,7 +275,7 @@ class Fixpoint:
     rows: Table
     body: Relation
     distinct: bool
-    best: Order | None = None
+    best: tuple[Order, ...] = ()
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property

@@ -147,8 +147,8 @@ def kind(stage: Stage) -> str:
     if isinstance(stage, GroupStage) and any(call.share is not None for call in stage.aggregates):
         return f"{name} (percentile)"
     if isinstance(stage, FixpointStage):
-        if stage.best is not None:
-            return f"recursion ({'max' if stage.best.falling else 'min'})"
+        if stage.best:
+            return f"recursion ({'max' if stage.best[0].falling else 'min'})"
         return f"recursion ({'union' if stage.distinct else 'union all'})"
     return {"band": "band join", "top": "top-k"}.get(name, name)
 
@@ -211,9 +211,13 @@ def lines_of(stage: Stage) -> list[str]:
             for feed, table in zip(stage.feeds, tables, strict=True)
         ]
         each = "each row once" if stage.distinct else "as often as derived"
-        if stage.best is not None:
-            others = [column.name for column in outputs_of(stage) if column.name != stage.best.column]
-            best = f"the {'greatest' if stage.best.falling else 'least'} {stage.best.column}"
+        if stage.best:
+            value, *picked = stage.best
+            others = [
+                column.name for column in outputs_of(stage) if column.name not in [one.column for one in stage.best]
+            ]
+            best = f"the {'greatest' if value.falling else 'least'} {value.column}"
+            best += f" and its {', '.join(one.column for one in picked)}" if picked else ""
             each = f"with {best} for each {', '.join(others)}" if others else f"with {best}"
         lines.append(f"itself as {rows.name}, {each}")
         return lines + [

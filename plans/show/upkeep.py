@@ -135,7 +135,7 @@ def _of_fixpoint(stage: FixpointStage) -> Upkeep:
     worst = max(map(upkeep, stage.stages), key=lambda cost: cost.growth)
     update = "as many steps as derivations change with it, in as many rounds as they are deep"
     witness = "" if worst.growth == CONSTANT else f"a derivation costs: {worst.update}"
-    if stage.best is not None:
+    if stage.best:
         update += ", and O(log n) per row, n the rows that differ only in the best value"
     memory = "every row that is derived, with its counts, and the state of the stages that derive it"
     return Upkeep("recursive", RECURSIVE, update, memory, witness)

@@ -13,11 +13,13 @@ Derive = Callable[[Any, Mapping[Row, int]], Iterable[tuple[Row, int]]]
 
 class ReferenceFixpoint:
     """The rows of a recursion with UNION, with their stamps. ``sign``: 1 for the least last value of the rows that
-    agree in the other columns, -1 for the greatest, 0 for all rows."""
+    agree in the other columns, -1 for the greatest, 0 for all rows. ``picked``: columns after that value, which are
+    those of its row, the least ones."""
 
-    def __init__(self, derive: Derive, sign: int = 0) -> None:
+    def __init__(self, derive: Derive, sign: int = 0, picked: int = 0) -> None:
         self.derive = derive
         self.sign = sign
+        self.value = -1 - picked
         self.stamps: dict[Row, int] = {}
         self.clock = 0
 
@@ -34,8 +36,8 @@ class ReferenceFixpoint:
         if not self.sign:
             return set(rows)
         found: dict[Row, Row] = {}
-        for row in sorted(rows, key=lambda row: self.sign * row[-1]):
-            found.setdefault(row[:-1], row)
+        for row in sorted(rows, key=lambda row: (self.sign * row[self.value], row)):
+            found.setdefault(row[: self.value], row)
         return set(found.values())
 
     def update(self, tables: Any) -> None:

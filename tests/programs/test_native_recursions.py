@@ -50,6 +50,24 @@ QUERIES = {
         "WITH RECURSIVE d AS (SELECT x, MIN(c) AS c FROM (SELECT x, CAST(0 AS BIGINT) AS c FROM s UNION ALL "
         "SELECT g.dst, d.c + 1 FROM d JOIN g ON d.x = g.src) q GROUP BY x) SELECT x, c FROM d"
     ),
+    "the node before": (
+        "WITH RECURSIVE d AS (SELECT x, MIN(c) AS c, MIN_BY(via, c) AS via FROM (SELECT x, CAST(0 AS BIGINT) AS c, "
+        "x AS via FROM s UNION ALL SELECT g.dst, d.c + 1, d.x FROM d JOIN g ON d.x = g.src) q GROUP BY x) "
+        "SELECT x, c, via FROM d"
+    ),
+    "the nearest start": (
+        "WITH RECURSIVE d AS (SELECT x, MIN(c) AS c, MIN_BY(start, c) AS start FROM (SELECT x, CAST(0 AS BIGINT) AS c, "
+        "x AS start FROM s UNION ALL SELECT g.dst, d.c + 1, d.start FROM d JOIN g ON d.x = g.src) q GROUP BY x) "
+        "SELECT x, c, start FROM d"
+    ),
+    "a column that no step reads": (
+        "WITH RECURSIVE r(x, label) AS (SELECT dst, label FROM t UNION SELECT t.dst, t.label FROM r JOIN t ON "
+        "r.x = t.src) SELECT x, label FROM r"
+    ),
+    "copies with a column that no step reads": (
+        "WITH RECURSIVE r(x, label, d) AS (SELECT dst, label, 1 FROM t UNION ALL SELECT t.dst, t.label, r.d + 1 FROM r "
+        "JOIN t ON r.x = t.src WHERE r.d < 4) SELECT x, label, d FROM r"
+    ),
     "greatest decimals": (
         "WITH RECURSIVE d AS (SELECT x, label, MAX(c) AS c FROM (SELECT dst AS x, label, price AS c FROM t UNION ALL "
         "SELECT t.dst, t.label, LEAST(d.c, t.price) FROM d JOIN t ON d.x = t.src AND d.label = t.label WHERE "
@@ -128,7 +146,18 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
 
 @pytest.mark.parametrize("of", ["rows", "rounds", "words", "buffers"])
 @pytest.mark.parametrize(
-    "kind", ["closure", "two steps", "texts and decimals", "computed columns", "least values", "copies"]
+    "kind",
+    [
+        "closure",
+        "two steps",
+        "texts and decimals",
+        "computed columns",
+        "least values",
+        "copies",
+        "the node before",
+        "a column that no step reads",
+        "copies with a column that no step reads",
+    ],
 )
 def test_a_recursion_goes_on_in_steps_wherever_a_call_has_no_room(
     kind: str, of: str, monkeypatch: pytest.MonkeyPatch

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import crown
+import plans
 from crown.errors import ChangeError
 from crown.stages import fixpoint
 from crown.stages.fixpoint import Fixpoint
@@ -62,6 +63,13 @@ NEAREST = "D(x, min(0)) :- s(x). D(y, min(d + w)) :- D(x, d), e(x, y, w)."
 LABELS = "C(x, max(x)) :- s(x). C(y, max(c)) :- C(x, c), e(x, y, _). C(x, max(c)) :- C(y, c), e(x, y, _)."
 PAIRS = "P(x, y, min(w)) :- e(x, y, w). P(x, z, min(a + b)) :- P(x, y, a), P(y, z, b)."
 BOUNDED = "D(x, min(0)) :- s(x). D(y, min(d + w)) :- D(x, d), e(x, y, w), d < 7."
+BEFORE = """WITH RECURSIVE p (x, d, via) AS (SELECT x, MIN(d), MIN_BY(via, d) FROM (
+  SELECT x, CAST(0 AS BIGINT) AS d, x AS via FROM s UNION ALL
+  SELECT e.y, p.d + e.w, p.x FROM p JOIN e ON e.x = p.x) q GROUP BY x) SELECT x, d, via FROM p"""
+FARTHEST = """WITH RECURSIVE p (x, d, start, via) AS (SELECT x, MAX(d), MAX_BY(start, d), MAX_BY(via, d) FROM (
+  SELECT x, CAST(9 AS BIGINT) AS d, x AS start, x AS via FROM s UNION ALL
+  SELECT e.y, p.d - 1 - e.w, p.start, p.x FROM p JOIN e ON e.x = p.x WHERE e.w IS NOT NULL AND p.d > 1) q GROUP BY x)
+SELECT x, d, start, via FROM p"""
 Weighed = tuple[set[int], set[tuple[int, int, int]]]
 
 
@@ -82,6 +90,18 @@ def labels(tables: Weighed, there: Mapping[Row, int]) -> Iterator[tuple[Row, int
         yield from {((x, c), stamp) for x, y, _ in tables[1] if y == n}
 
 
+def before(tables: Weighed, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
+    yield from (((x, 0, x), 0) for x in tables[0])
+    for (n, d, _), stamp in there.items():
+        yield from {((y, d + w, n), stamp) for x, y, w in tables[1] if x == n}
+
+
+def farthest(tables: Weighed, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
+    yield from (((x, 9, x, x), 0) for x in tables[0])
+    for (n, d, start, _), stamp in there.items():
+        yield from {((y, d - 1 - w, start, n), stamp) for x, y, w in tables[1] if x == n and d > 1}
+
+
 def pairs(tables: Weighed, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]]:
     yield from ((edge, 0) for edge in tables[1])
     for (x, y, a), one in there.items():
@@ -90,11 +110,22 @@ def pairs(tables: Weighed, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]
 
 @pytest.mark.parametrize("batches", [40, slow(400)])
 @pytest.mark.parametrize(
-    ("query", "derive", "sign"), [(NEAREST, nearest, 1), (LABELS, labels, -1), (PAIRS, pairs, 1), (BOUNDED, bounded, 1)]
+    ("query", "derive", "sign", "picked"),
+    [
+        (NEAREST, nearest, 1, 0),
+        (LABELS, labels, -1, 0),
+        (PAIRS, pairs, 1, 0),
+        (BOUNDED, bounded, 1, 0),
+        (BEFORE, before, 1, 1),
+        (FARTHEST, farthest, -1, 2),
+    ],
+    ids=["nearest", "labels", "pairs", "bounded", "the node before", "the farthest start and the node before"],
 )
-def test_min_and_max_have_the_rows_and_stamps_of_their_twin(query: str, derive: Any, sign: int, batches: int) -> None:
+def test_min_and_max_have_the_rows_and_stamps_of_their_twin(
+    query: str, derive: Any, sign: int, picked: int, batches: int
+) -> None:
     random = Random(len(query))
-    view, twin = crown.view(query, WEIGHED), ReferenceFixpoint(derive, sign)
+    view, twin = crown.view(query, WEIGHED), ReferenceFixpoint(derive, sign, picked)
     starts, edges, total = set[int](), set[tuple[int, int, int]](), Counter[Row]()
     for number in range(batches):
         rows: dict[str, list[dict[str, int]]] = {"s": [], "e": []}
@@ -267,6 +298,59 @@ def test_what_a_recursion_reads_and_does_not_derive_is_maintained_once() -> None
     assert {(row["x"], row["k"]) for row in view} == {(1, 2), (2, 1), (3, 1)}
     view.apply({"e": [{"x": 1, "y": 2, "_weight": -1}]})
     assert not list(view)
+
+
+MIN_BY = (
+    "WITH RECURSIVE p (x, d, via) AS (SELECT x, MIN(d), MIN_BY(via, d) FROM (SELECT x, 0 AS d, x AS via FROM s "
+    "UNION ALL SELECT {} FROM p JOIN e ON e.x = p.x {}) GROUP BY x) SELECT x, d, via FROM p"
+)
+DEPENDS = "p has MIN, and a condition depends on via"
+EQUAL = "p has MIN, and column via passes via on, and a better d may derive an equal value"
+
+
+@every(
+    [
+        ("y, d + 1, p.x + 1", "", ""),
+        ("y, GREATEST(d, 3), p.x", "WHERE d IS NOT NULL", ""),
+        ("y, d + 1, via", "", ""),
+        ("y, d - w, via", "WHERE w IS NOT NULL", ""),
+        ("y, d + 1, via", "WHERE w IS NOT NULL AND d < 9", ""),
+        ("y, d + w, via", "", EQUAL),
+        ("y, GREATEST(d, 3), via", "WHERE d IS NOT NULL", EQUAL),
+        ("y, 2 * d, via", "", EQUAL),
+        ("y, 7, via", "", EQUAL),
+        (
+            "y, d + 1, via + 1",
+            "",
+            "p has MIN, and column via depends on via, and is not the same column of the same row",
+        ),
+        ("via, d + 1, p.x", "", "p has MIN, and column x depends on via"),
+        ("y, d + via, p.x", "", "p has MIN, and column d depends on via"),
+        ("y, d + 1, d", "", "p has MIN, and column via depends on d"),
+        ("y, d + 1, p.x", "WHERE via < 3", DEPENDS),
+        ("y, d + 1, p.x", "AND via < 3", DEPENDS),
+    ]
+)
+def test_columns_of_the_best_row_are_passed_on_where_better_rows_derive_better_ones(
+    outputs: str, where: str, sentence: str
+) -> None:
+    query = MIN_BY.format(outputs, where)
+    if not sentence:
+        assert plans.program(query, WEIGHED).stages
+        return
+    with pytest.raises(crown.PlanError) as refused:
+        plans.program(query, WEIGHED)
+    assert str(refused.value).startswith(sentence + " (line 1")
+    which = "multiply it by a constant" if sentence.endswith("depends on d") else "each to the same column"
+    assert which in str(refused.value)
+
+
+def test_a_double_may_be_equal_after_a_sum() -> None:
+    doubles = {**WEIGHED, "e": {**WEIGHED["e"], "w": "float64"}}
+    query = MIN_BY.replace("0 AS d", "CAST(0 AS DOUBLE) AS d").format("y, d + w, {}", "WHERE w IS NOT NULL")
+    assert plans.program(query.replace("{}", "p.x"), doubles).stages
+    with pytest.raises(crown.PlanError, match="a better d may derive an equal value"):
+        plans.program(query.replace("{}", "via"), doubles)
 
 
 def test_rows_come_and_go_with_as_many_copies_as_they_have_derivations() -> None:

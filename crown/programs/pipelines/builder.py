@@ -339,8 +339,11 @@ class _Builder:
         types = [column.type for column in stage.body[-1].columns]
         begin = BeginRounds(tables, rows, forms_of_types(types))
         self._add(begin)
-        first = len(operators)
-        blocks = dict[str | int, Block](zip(names, [*(block for _, block in tables), rows], strict=True))
+        first, read = len(operators), rows
+        if stage.columns_read is not None:
+            projected = self._add_feed(rows, NativeFeed(stage.columns_read), stores_codes=True)
+            read = self._add_net(projected, len(stage.columns_read))
+        blocks = dict[str | int, Block](zip(names, [*(block for _, block in tables), read], strict=True))
         first_part = self._part_of(number) + 1
         self._body, ends = _Body(stage.stage, blocks, first_part), list[int]()
         try:

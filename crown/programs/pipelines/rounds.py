@@ -181,7 +181,7 @@ class EndRound(StatefulOperator):
         started = Started()
         change, given = Zset.empty(len(self.begin_rounds.forms)), tables
         for number in range(state[at + kernels.LS_ROUNDS]):
-            started.applied.append((*given, change))
+            started.applied.append((*given, stage.read(change)))
             given = [Zset.empty(table.width) for table in tables]
             first = state[at + kernels.LS_LOG] + kernels.LOG_WORDS * number
             entry = memory[first : first + kernels.LOG_WORDS].tolist()
@@ -211,7 +211,7 @@ class EndRound(StatefulOperator):
                 (Zset(rows, sign * changes[width + 1]), FOUNDED),
             ]
             started.changed.append(Zset(rows, change.weights))
-        started.pending = (*given, change)
+        started.pending = (*given, stage.read(change))
         room, count = state[at + kernels.LS_ROOM], state[at + kernels.LS_ABSENT_COUNT]
         absent = memory[state[at + kernels.LS_ABSENT] :][: room * width].reshape(width, room)[:, :count].copy()
         started.absent.append(Zset.of_columns(absent, np.ones(count, np.int64)))

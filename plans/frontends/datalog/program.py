@@ -32,7 +32,7 @@ from plans.frontends.branches import balanced, shaped
 from plans.frontends.datalog.rules import GOAL, Rule, Rules
 from plans.frontends.datalog.tokens import Token
 from plans.frontends.recursive import circle, components, rows_of
-from plans.frontends.steps import Steps
+from plans.frontends.steps import Best, Steps
 from plans.queries.algebra import Relation, SetOperation
 from plans.schema import Column, Schema, Table
 
@@ -130,14 +130,15 @@ class _Program:
                 first[name] = self._union(begins, name in best)
         return _Recursion(self, first, steps, best).relations()
 
-    def _best(self, name: str) -> tuple[int, str] | None:
+    def _best(self, name: str) -> Best | None:
         """Returns the argument that is MIN or MAX in the heads of all rules of a predicate, with the function; None if
         there are no aggregates, or others."""
         found = set()
         for rule in self.rules[name]:
             self.reader.index = rule.start + 1
             called = [(i, one.function) for i, one in enumerate(self.reader.arguments()) if one.function]
-            found.add(called[0] if len(called) == 1 and called[0][1] in ("min", "max") else None)
+            one = len(called) == 1 and called[0][1] in ("min", "max")
+            found.add(((called[0][0],), called[0][1]) if one else None)
         return found.pop() if len(found) == 1 else None
 
 
@@ -151,7 +152,7 @@ class _Recursion(Steps[Rule]):
         program: _Program,
         first: Mapping[str, Relation],
         steps: Mapping[str, Sequence[Rule]],
-        best: Mapping[str, tuple[int, str]],
+        best: Mapping[str, Best],
     ) -> None:
         super().__init__(first, {name: relation.columns for name, relation in first.items()}, steps, best)
         self._program = program

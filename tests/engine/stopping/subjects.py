@@ -133,8 +133,8 @@ RECURSION = (
     "WITH RECURSIVE p AS (SELECT x, y FROM G UNION SELECT p.x, G.y FROM p JOIN G ON p.y = G.x) SELECT x, y FROM p"
 )
 NEAREST = (
-    "WITH RECURSIVE p (x, d) USING KEY (x, min(d)) AS (SELECT x, y FROM G UNION SELECT G.y, p.d + 1 FROM p JOIN G "
-    "ON p.x = G.x) SELECT x, d FROM p"
+    "WITH RECURSIVE p (x, d, via) USING KEY (x, min(d), min_by(via, d)) AS (SELECT x, y, x FROM G UNION SELECT G.y, "
+    "p.d + 1, p.x FROM p JOIN G ON p.x = G.x) SELECT x, d FROM p"
 )
 EVEN = (
     "WITH RECURSIVE even (x, y) AS (SELECT DISTINCT odd.x, G.y FROM odd JOIN G ON odd.y = G.x), "

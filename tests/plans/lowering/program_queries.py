@@ -531,6 +531,7 @@ WITH RECURSIVE p AS (SELECT a, x FROM u UNION ALL SELECT p.a + 1, p.x * 2 FROM p
 {M} SELECT n.a, c.c FROM n LEFT JOIN c ON n.a = c.b
 {D} SELECT n, d FROM p
 {D} SELECT d, COUNT(*) AS n FROM p GROUP BY d
+WITH RECURSIVE p (n, d, via) USING KEY (n, min(d), min_by(via, d)) AS (SELECT k, 0, k FROM t UNION SELECT b, d + 1, n FROM p, r WHERE n = a) SELECT p.n, p.d, q.d AS before FROM p JOIN p q ON q.n = p.via
 SELECT t.k, t.v, p.d FROM t LEFT JOIN ({D} SELECT n, d FROM p) p ON p.n = t.v
 WITH RECURSIVE p (a, b, d) USING KEY (a, b, min(d)) AS (SELECT a, b, 1 FROM r UNION SELECT p.a, r.b, p.d + ABS(r.a) FROM p JOIN r ON p.b = r.a) SELECT a, b, d FROM p
 WITH RECURSIVE p (n, d) USING KEY (n, min(d)) AS (SELECT a, a FROM r UNION SELECT e.b, p.d FROM p JOIN (SELECT a, b FROM r UNION SELECT b, a FROM r) e ON p.n = e.a) SELECT n, d FROM p

@@ -32,7 +32,7 @@ from plans.frontends.sql.scope import Cte, Frame, Names, Scope, output_name
 from plans.frontends.sql.shape import limited, unwrapped
 from plans.frontends.sql.text.nodes import nodes
 from plans.frontends.sql.text.place import extent, placed
-from plans.frontends.steps import Steps
+from plans.frontends.steps import Best, Steps
 from plans.queries.algebra import Query, Relation
 from plans.schema import Column, Table
 
@@ -74,7 +74,7 @@ class _Union:
             raise self.error(
                 f"{cte.alias} reads {what}, and is not a UNION",
                 "write WITH RECURSIVE name AS (first rows UNION ALL SELECT ... FROM name JOIN ...); MIN or MAX of its "
-                "rows is SELECT key, MIN(value) FROM (first rows UNION ALL ...) GROUP BY key",
+                "rows is SELECT key, MIN(value), MIN_BY(other, value) FROM (first rows UNION ALL ...) GROUP BY key",
             )
         self._best = found is not None or bool(cte.args.get("key_expressions"))
         self.distinct = self._best or bool(union.args.get("distinct"))
@@ -129,7 +129,7 @@ class _Recursion(Steps[exp.Expression]):
             what = f"{other} has UNION ALL and {one} has not, and they read each other"
             raise counted[0].error(what, "write UNION in both")
         steps, first = dict[str, list[exp.Expression]](), dict[str, Relation]()
-        columns, best = dict[str, list[Column]](), dict[str, tuple[int, str]]()
+        columns, best = dict[str, list[Column]](), dict[str, Best]()
         for name, cte in self._ctes.items():
             names = cte.branches[0]
             if not cte.names and self._read_in(names) and isinstance(names, exp.Select) and not names.is_star:
