@@ -63,6 +63,7 @@ NEAREST = "D(x, min(0)) :- s(x). D(y, min(d + w)) :- D(x, d), e(x, y, w)."
 LABELS = "C(x, max(x)) :- s(x). C(y, max(c)) :- C(x, c), e(x, y, _). C(x, max(c)) :- C(y, c), e(x, y, _)."
 PAIRS = "P(x, y, min(w)) :- e(x, y, w). P(x, z, min(a + b)) :- P(x, y, a), P(y, z, b)."
 BOUNDED = "D(x, min(0)) :- s(x). D(y, min(d + w)) :- D(x, d), e(x, y, w), d < 7."
+VIA = "D(x, min(0), min_by(x, 0)) :- s(x). D(y, min(d + w), min_by(x, d + w)) :- D(x, d, _), e(x, y, w)."
 BEFORE = """WITH RECURSIVE p (x, d, via) AS (SELECT x, MIN(d), MIN_BY(via, d) FROM (
   SELECT x, CAST(0 AS BIGINT) AS d, x AS via FROM s UNION ALL
   SELECT e.y, p.d + e.w, p.x FROM p JOIN e ON e.x = p.x) q GROUP BY x) SELECT x, d, via FROM p"""
@@ -117,9 +118,18 @@ def pairs(tables: Weighed, there: Mapping[Row, int]) -> Iterator[tuple[Row, int]
         (PAIRS, pairs, 1, 0),
         (BOUNDED, bounded, 1, 0),
         (BEFORE, before, 1, 1),
+        (VIA, before, 1, 1),
         (FARTHEST, farthest, -1, 2),
     ],
-    ids=["nearest", "labels", "pairs", "bounded", "the node before", "the farthest start and the node before"],
+    ids=[
+        "nearest",
+        "labels",
+        "pairs",
+        "bounded",
+        "the node before",
+        "the same in Datalog",
+        "the farthest start and the node before",
+    ],
 )
 def test_min_and_max_have_the_rows_and_stamps_of_their_twin(
     query: str, derive: Any, sign: int, picked: int, batches: int

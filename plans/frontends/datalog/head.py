@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from plans.expressions.build import TRUE, Expr, col
-from plans.frontends.aggregates import GroupColumns, result_type
+from plans.frontends.aggregates import GroupColumns
 from plans.frontends.datalog.terms import WORDS, Terms
 from plans.frontends.datalog.tokens import Token
 from plans.frontends.rewrites import AggregateCall, rewritten
 from plans.payloads.sums import ONCE
-from plans.programs.stages import Aggregate
 from plans.queries.algebra import Group, Query, Source, check_output_name
 from plans.queries.conjunction import is_set
 
-_AGGREGATES = ("count", "sum", "min", "max", "avg")
+PICKED = {"min": "min_by", "max": "max_by"}
+"""Aggregates of two values: the first one of the row with the least, or the greatest, second one."""
+_AGGREGATES = ("count", "sum", "min", "max", "avg", *PICKED.values())
 _TAKES = f"the head takes variables, constants and {', '.join(f'{name}(...)' for name in _AGGREGATES)}"
 
 
@@ -77,6 +78,11 @@ class Head(Terms):
             single = self.tokens[start]
             alone = self.index == start + 1 and single.kind == "name"
             preferred = f"{function}_{single.text}" if alone else function
+            if function in PICKED.values():
+                if not self.take(","):
+                    what = f"Datalog: {function} takes two values, and the result is the first one"
+                    raise self.error(what, token, hint=f"{function}(value, by)")
+                self.skip()
             self.want(")")
         alias = self.name("a name") if self.take("as") else None
         return Argument(token, preferred, function, distinct, start, empty, alias)
@@ -109,8 +115,15 @@ class Head(Terms):
         names = self.named(arguments)
         if not self.valued and any(argument.function for argument in arguments):
             return self.grouped(arguments, names)
-        values = (self.aggregated(a)[0] if a.function else self.value(a.token) for a in arguments)
-        return self.rows(tuple(zip(names, values, strict=True)))
+        called = [self.aggregated(argument) if argument.function else () for argument in arguments]
+        best = next((values for values, one in zip(called, arguments, strict=True) if one.function in PICKED), ())
+        for argument, (_, *by) in zip(arguments, (values or (None,) for values in called), strict=True):
+            if by and tuple(by) != best:
+                which = next(function for function, picked in PICKED.items() if picked == argument.function)
+                what = f"Datalog: in a recursion, {argument.function} is by the value of {which}(...)"
+                raise self.error(what, argument.token, hint=f"write the same value in {which}(...) and here")
+        shown = [values[0] if values else self.value(a.token) for a, values in zip(arguments, called, strict=True)]
+        return self.rows(tuple(zip(names, shown, strict=True)))
 
     def rows(self, outputs: tuple[tuple[str, Expr], ...]) -> Query:
         """Returns the set of rows of the body's valuations."""
@@ -124,29 +137,12 @@ class Head(Terms):
         """Returns the groups of the distinct valuations by the variables of the head."""
         group = GroupColumns()
         columns, calls, column = group.columns, group.calls, group.column
-
-        def add(argument: Argument, aggregate: AggregateCall) -> Expr:
-            arguments = tuple(column(value, written.get(value, "x")) for value in aggregate.values)
-            type_ = result_type(aggregate.function, aggregate.values[0].type) if aggregate.values else "int64"
-            distinct = aggregate.distinct and aggregate.function not in ONCE
-            preferred = (
-                argument.preferred
-                if aggregate.function == argument.function
-                else f"{argument.preferred}_{aggregate.function}"
-            )
-            made = group.name(preferred)
-            calls[made,] = Aggregate(made, type_, aggregate.function, arguments, distinct)
-            return col(made, type_)
-
-        written = {variable: name for name, variable in self.variables.items()}
         outputs: list[tuple[str, Expr]] = []
         keys: list[str] = []
         for name, argument in zip(names, arguments, strict=True):
             if argument.function:
                 aggregate = AggregateCall(argument.function, self.aggregated(argument), argument.distinct)
-                outputs.append(
-                    (name, self.guard(argument.token, partial(rewritten, aggregate, partial(add, argument))))
-                )
+                outputs.append((name, self.guard(argument.token, partial(rewritten, aggregate, group.added))))
                 continue
             shown = self.value(argument.token)
             if shown.op == "col":
@@ -160,14 +156,17 @@ class Head(Terms):
         return Group(rows, tuple(dict.fromkeys(keys)), tuple(calls.values()), tuple(outputs), None, not keys)
 
     def aggregated(self, argument: Argument) -> tuple[Expr, ...]:
-        """Returns the argument of an aggregate: none for count()."""
+        """Returns the arguments of an aggregate: none for count()."""
         if argument.empty and (argument.function != "count" or argument.distinct):
             raise self.error(f"Datalog: {argument.function} takes one value", argument.token, hint="name a variable")
         if argument.empty:
             return ()
         self.index = argument.start
-        value = self.sum()
+        values = [self.sum()]
+        if argument.function in PICKED.values():
+            self.want(",")
+            values.append(self.sum())
         self.want(")")
-        if value.type == "null":
+        if any(value.type == "null" for value in values):
             raise self.error("Datalog: an aggregate of NULL has no type", argument.token, hint="name a variable")
-        return (value,)
+        return tuple(values)

@@ -29,6 +29,7 @@ from typing_extensions import override
 from plans.errors import PlanError
 from plans.expressions.coercion import common
 from plans.frontends.branches import balanced, shaped
+from plans.frontends.datalog.head import PICKED
 from plans.frontends.datalog.rules import GOAL, Rule, Rules
 from plans.frontends.datalog.tokens import Token
 from plans.frontends.recursive import circle, components, rows_of
@@ -131,14 +132,16 @@ class _Program:
         return _Recursion(self, first, steps, best).relations()
 
     def _best(self, name: str) -> Best | None:
-        """Returns the argument that is MIN or MAX in the heads of all rules of a predicate, with the function; None if
-        there are no aggregates, or others."""
+        """Returns the argument that is MIN or MAX in the heads of all rules of a predicate, those that are MIN_BY or
+        MAX_BY, and the function; None if there are no aggregates, or others."""
         found = set()
         for rule in self.rules[name]:
             self.reader.index = rule.start + 1
             called = [(i, one.function) for i, one in enumerate(self.reader.arguments()) if one.function]
-            one = len(called) == 1 and called[0][1] in ("min", "max")
-            found.add(((called[0][0],), called[0][1]) if one else None)
+            values = [(i, function) for i, function in called if function in PICKED]
+            picked = [i for i, function in called if values and function == PICKED[values[0][1]]]
+            one = len(values) == 1 and len(called) == 1 + len(picked)
+            found.add(((values[0][0], *picked), values[0][1]) if one else None)
         return found.pop() if len(found) == 1 else None
 
 
