@@ -25,7 +25,7 @@ from tests import campaign
 from tests.spark import class_data
 
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-settings.register_profile("short", max_examples=25, derandomize=True, deadline=None, suppress_health_check=_PATIENT)
+settings.register_profile("short", max_examples=16, derandomize=True, deadline=None, suppress_health_check=_PATIENT)
 settings.load_profile("short")
 _LONG = {"spark", "bench"}
 _CACHED = layout.CACHED
@@ -122,13 +122,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave tests marked ``slow`` out unless the command line chooses by marker.
 
     Files that start Spark or other processes come first: they are the longest, and the last file of a parallel run has
-    a core for itself alone. A campaign includes the files whose streams are longer in it.
+    a core for itself alone. A campaign includes the files whose streams are longer in it, or whose examples are more.
     """
     home = len(Path(__file__).parent.parts)
     long = {path: not _LONG.isdisjoint(path.parts[home:]) for path in {item.path for item in items}}
     items.sort(key=lambda item: not long[item.path])
     for item in items if campaign.is_running() else ():
-        if hasattr(getattr(item, "module", None), "turns"):
+        if any(hasattr(getattr(item, "module", None), name) for name in ("turns", "draws")):
             item.add_marker("slow")
     if config.option.markexpr:
         return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from itertools import product
 
 import pytest
+from hypothesis import settings
 
 from tests import campaign
 
@@ -12,6 +14,26 @@ from tests import campaign
 def slow(*values):
     """A case that goes the way of another one: part of the slow campaign only."""
     return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def by_turns(many, *others, share=None):
+    """All combinations of cases: in every run each of ``many`` with one of each of the ``others``, which take turns.
+
+    For tests in which a fault of one of ``many`` shows whatever it is combined with, and so does one of the others.
+    ``share``: each is combined with so few of one list of others, every second one if it is 2.
+    """
+    cases = []
+    for number, one in enumerate(many):
+        for rest in product(*map(enumerate, others)):
+            now = all((place - number) % (share or len(of)) == 0 for (place, _), of in zip(rest, others, strict=True))
+            case = (one, *(value for _, value in rest))
+            cases.append(case if now else slow(*case))
+    return cases
+
+
+def draws(few, more):
+    """Decorates a property of Hypothesis, so that it has ``few`` examples in every run and ``more`` in the campaign."""
+    return settings(max_examples=more if campaign.is_running() else few)
 
 
 def seeds(few, more, first=0):

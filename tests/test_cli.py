@@ -15,6 +15,7 @@ import crown
 from crown.commands.main import main
 from crown.commands.parser import Parser
 from ivm_triangle import Triangle
+from tests.marks import slow
 
 QUERY = "Q(a,b,c) :- g(a,b), g(b,c)."
 SCHEMA = ["--schema", "g(src int64, dst int64)"]
@@ -151,10 +152,10 @@ def test_more_results_than_there_can_be_are_those_there_are(changes: Path, capsy
 @pytest.mark.parametrize(
     ("query", "closed", "code", "said"),
     [
-        ("-", "<&-", 2, "crown: cannot read standard input: it is closed"),
+        slow("-", "<&-", 2, "crown: cannot read standard input: it is closed"),
         ("Q(a) :- g(a, _).", "<&-", 2, "crown: cannot read standard input: it is closed; give a file"),
         ("Q(a) :- g(a, _).", ">&-", 0, ""),
-        ("Q(a) :- g(a, _).", "2>&-", 0, ""),
+        slow("Q(a) :- g(a, _).", "2>&-", 0, ""),
     ],
 )
 def test_a_stream_that_the_shell_has_closed_is_no_traceback(
@@ -285,7 +286,7 @@ def crown_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "crown", *arguments]
 
 
-@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("both", [slow(False), True])
 def test_a_reader_that_has_enough_ends_the_command_quietly(both: bool, tmp_path: Path) -> None:
     path, state = tmp_path / "g.csv", tmp_path / "state"
     path.write_text("src,dst\n" + "".join(f"{i},{i + 1}\n" for i in range(20_000)))

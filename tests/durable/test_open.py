@@ -32,7 +32,7 @@ def test_a_view_that_is_closed_and_opened_after_every_few_batches_is_that_of_one
 ) -> None:
     source, plain = random.Random(2), crown.view(query, SCHEMA)
     number = 0
-    while number < 60:
+    while number < 30:
         verify = number % 2 == 0
         with crown.open(query, tmp_path / "v", SCHEMA, sync="never", snapshot_bytes="9 KB", verify=verify) as view:
             assert view.batches == view.stats()["batches"] == number

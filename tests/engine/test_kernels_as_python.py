@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import campaign
 from tests.marks import slow
 
 TESTS = Path(__file__).parents[1]
@@ -61,11 +62,13 @@ CHECKED_ALWAYS = [
 TRIANGLE = "triangle/test_kernels.py::test_moved_values_agree_with_the_twin"
 LESS = (
     "(not moved_values or 0.5) and not several_threads and not somebody_chose "
-    "and not (step_by_step and (trust or ignore))"
+    "and not (step_by_step and (trust or ignore or not [0-))"
 )
 """Of the triangle epsilon = 1/2 only. Threads are not compared, as plain Python lets one run at a time; nor is it
 measured how good a hash is, which is the same however it is computed."""
-FAST = [*SMALL, *NATIVE_ALL, "engine/streams/test_normal_plans.py", "engine/payloads/test_payloads.py"]
+ANY_TURN = ("-m", "slow or not slow")
+"""Also the policies whose turn it is not (``tests.marks.by_turns``), of the first seed."""
+FAST = [*SMALL, "engine/streams/test_normal_plans.py", "engine/payloads/test_payloads.py"]
 MORE = [
     *FAST,
     "engine/streams/test_maintenance.py",
@@ -76,8 +79,11 @@ MORE = [
 
 
 def run_with(switch: str, tests: list[str], *options: str) -> None:
-    """Runs tests so; kernels with checks are files of their own beside the others, and are compiled once."""
-    environment = {**os.environ, switch: "1"}
+    """Runs tests so; kernels with checks are files of their own beside the others, and are compiled once.
+
+    These are the tests of a usual run: in a campaign, whole files would be slow, and left out.
+    """
+    environment = {**os.environ, switch: "1", campaign.SEED: ""}
     paths = [str(TESTS / name) for name in tests]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *paths]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=TESTS.parent, check=False)
@@ -93,10 +99,11 @@ def run_with(switch: str, tests: list[str], *options: str) -> None:
     ],
 )
 def test_small_cases_stay_inside_their_arrays(switch: str, tests: list[str]) -> None:
-    run_with(switch, tests, "-k", LESS)
+    run_with(switch, tests, *ANY_TURN, "-k", LESS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("switch", "tests"), [(PYTHON, FAST), (CHECKED, MORE)])
 def test_kernels_stay_inside_their_arrays(switch: str, tests: list[str]) -> None:
     run_with(switch, tests)
+    run_with(switch, NATIVE_ALL, *ANY_TURN, "-k", "[0-")

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import crown
@@ -24,6 +24,7 @@ from plans import Expr, PlanError, parse
 from plans.expressions.build import call, col, lit
 from plans.nested import is_nested
 from plans.plan import Output
+from tests.marks import draws
 from tests.plans.expressions import expression_cases as cases
 from tests.plans.expressions import test_totality as totality
 from tests.stages.harness import parts
@@ -162,7 +163,7 @@ def test_a_chain_of_twice_the_length_takes_twice_the_steps() -> None:
     assert steps(200) < 2.2 * steps(100)
 
 
-@settings(max_examples=600)
+@draws(350, 600)
 @given(st.integers(0, 2**32), st.sampled_from([1, 9, 300]))
 def test_random_expressions(seed: int, n: int) -> None:
     rng = random.Random(seed)

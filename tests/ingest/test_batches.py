@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import plans
 from tests.engine.comparison import planned
 from tests.engine.views import IMPLEMENTATIONS, Kernel
+from tests.marks import draws
 from tests.oracles import brute_force
 from tests.oracles.database import Database
 from tests.strategies import batches, loads, queries
@@ -24,7 +25,7 @@ def _grouped(changes: list[Change]) -> dict[str, list[tuple[tuple[object, ...], 
     return batch
 
 
-@settings(max_examples=25)
+@draws(15, 25)
 @given(st.data())
 def test_any_split_of_a_stream_has_the_same_sum_of_deltas(data: st.DataObject) -> None:
     query = data.draw(queries(any_output=data.draw(st.booleans())))

@@ -20,10 +20,10 @@ import pytest
 import crown
 from crown.errors import BadRowError, PlanError
 from tests.ingest.frame_values import ARROW, DUCKDB, NUMPY, OTHERS, PANDAS, POLARS, PYTHON, Case, D
+from tests.marks import by_turns
 from tests.oracles import duck
 
 TYPED = ("list", "struct", "map", "list view", "dictionary of lists", "duration", "interval")
-NULLS = pytest.mark.parametrize("nulls", [False, True], ids=["values", "nulls"])
 Form = Callable[[Any], Any]
 
 
@@ -149,8 +149,7 @@ def arrow_column(type_: pa.DataType, values: list[Any]) -> pa.Array:
     return pa.array(values, type_)
 
 
-@NULLS
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "nulls"), by_turns(FORMS, (True, False)))
 def test_arrow(form: str, nulls: bool) -> None:
     def make(columns: dict[str, list[Any]]) -> Any:
         rows = len(columns["id"])
@@ -161,8 +160,7 @@ def test_arrow(form: str, nulls: bool) -> None:
     check(ARROW, nulls, make, as_schema="generator" not in form)
 
 
-@NULLS
-@pytest.mark.parametrize("form", ["frame", "slice", "columns", "backwards"])
+@pytest.mark.parametrize(("form", "nulls"), by_turns(("frame", "slice", "columns", "backwards"), (True, False)))
 def test_pandas(form: str, nulls: bool) -> None:
     forms: dict[str, Form] = {
         "frame": lambda frame: frame,
@@ -178,8 +176,7 @@ def test_pandas(form: str, nulls: bool) -> None:
     check(PANDAS, nulls, make, as_schema=form != "columns")
 
 
-@NULLS
-@pytest.mark.parametrize("form", ["frame", "chunks", "slice", "lazy", "columns"])
+@pytest.mark.parametrize(("form", "nulls"), by_turns(("frame", "chunks", "slice", "lazy", "columns"), (True, False)))
 def test_polars(form: str, nulls: bool) -> None:
     forms: dict[str, Form] = {
         "frame": lambda frame: frame,
@@ -258,8 +255,7 @@ def by_place(columns: dict[str, list[Any]]) -> list[list[Any]]:
     return [columns["id"], *(values for name, values in columns.items() if name != "id")]
 
 
-@pytest.mark.parametrize("nothing", ["values", None, pd.NA, pd.NaT], ids=str)
-@pytest.mark.parametrize("form", ROWS)
+@pytest.mark.parametrize(("form", "nothing"), by_turns(ROWS, ("values", None, pd.NA, pd.NaT), share=2), ids=str)
 def test_rows_of_python(form: str, nothing: Any) -> None:
     def make(columns: dict[str, list[Any]]) -> Any:
         return ROWS[form]({name: [nothing if v is None else v for v in values] for name, values in columns.items()})
@@ -270,8 +266,9 @@ def test_rows_of_python(form: str, nothing: Any) -> None:
     )
 
 
-@NULLS
-@pytest.mark.parametrize("form", ["relation", "table", "reader", "small batches", "Polars", "pandas"])
+@pytest.mark.parametrize(
+    ("form", "nulls"), by_turns(("relation", "table", "reader", "small batches", "Polars", "pandas"), (True, False))
+)
 def test_duckdb(form: str, nulls: bool) -> None:
     forms: dict[str, Form] = {
         "relation": lambda relation: relation,

@@ -174,7 +174,7 @@ class MaskedMaintenance(Maintenance):
 
 
 TestMaskedMaintenance = MaskedMaintenance.TestCase
-TestMaskedMaintenance.settings = settings(max_examples=15, stateful_step_count=8)
+TestMaskedMaintenance.settings = settings(max_examples=10, stateful_step_count=8)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from crown.engine import buffers
 from crown.errors import MemoryBudgetError
 from crown.programs.kernels import pipeline as kernels
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds, turns
+from tests.marks import seeds, slow, turns
 from tests.programs import test_native_batches, test_native_chains, test_native_joined_groups, test_native_joins
 from tests.programs.stepwise import Changes, Stepwise, bag
 
@@ -67,7 +67,7 @@ def fits(view: Any, batch: dict[str, pa.Table], room: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize("kind", [kind if i % 2 else slow(kind) for i, kind in enumerate(QUERIES)])
 @pytest.mark.parametrize("seed", seeds(1, 10))
 def test_a_call_takes_a_batch_where_the_steps_do(seed: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buffers, "BLOCK_CELLS", 1 << 20)  # no buffer is full

@@ -11,6 +11,7 @@ import pytest
 import crown
 from plans.errors import PlanError
 from tests import campaign
+from tests.marks import by_turns
 
 CHANGES = (
     ("Europe/Berlin", date(2026, 3, 29)),
@@ -48,9 +49,9 @@ def zone_of(name: str) -> Any:
     )
 
 
-@pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize(("name", "change"), CHANGES)
-def test_rows_enter_and_leave_at_the_midnights_of_a_zone(name: str, change: date, query: str) -> None:
+@pytest.mark.parametrize(("query", "changed"), by_turns(QUERIES, CHANGES, share=2))
+def test_rows_enter_and_leave_at_the_midnights_of_a_zone(query: str, changed: tuple[str, date]) -> None:
+    name, change = changed
     zone, start = zone_of(name), datetime(change.year, change.month, change.day, tzinfo=UTC) - timedelta(hours=26)
     moments = [start + timedelta(minutes=30 * step) for step in range(2 * 60)]
     rows = [{"id": i, "d": (start + timedelta(days=i - 2)).date(), "at": start, "zone": name} for i in range(7)]

@@ -27,7 +27,7 @@ from crown.programs.delta_options import ALL_DELTAS
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import pipeline
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds
+from tests.marks import by_turns, seeds
 from tests.oracles.database import Database, to_arrow
 from tests.programs.stepwise import Stepwise, bag
 
@@ -76,8 +76,7 @@ def values(random: Random) -> tuple[Any, ...]:
     return tuple(None if random.random() < 0.1 else value for value in row)
 
 
-@pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize(("kind", "on_missing"), by_turns(QUERIES, ("ignore", "trust", "raise")))
 @pytest.mark.parametrize("seed", seeds(1, 10))
 def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, kind: str, on_missing: str) -> None:
     if "WHERE" in QUERIES[kind] and on_missing == "raise":

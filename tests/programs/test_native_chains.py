@@ -16,7 +16,7 @@ import crown
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.programs.kernels import pipeline as kernels
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds, turns
+from tests.marks import by_turns, seeds, turns
 from tests.programs.stepwise import Changes, Stepwise, bag
 from tests.programs.test_native_joins import little_room, small_buffers
 
@@ -280,8 +280,7 @@ def changes_of(both: Stepwise, table: str, random: Random, absent: bool, keys: i
     return changes
 
 
-@pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize(("kind", "on_missing"), by_turns(QUERIES, ("ignore", "trust", "raise")))
 @pytest.mark.parametrize("seed", seeds(1, 10))
 def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, kind: str, on_missing: str) -> None:
     random = Random(f"{seed} {kind} {on_missing}")

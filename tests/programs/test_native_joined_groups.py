@@ -11,7 +11,7 @@ import pytest
 from crown.errors import AmplifiedWarning, ChangeError, MemoryBudgetError, MissingDeleteError
 from crown.programs.kernels import pipeline as kernels
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds, turns
+from tests.marks import by_turns, seeds, turns
 from tests.programs.stepwise import Stepwise, bag
 from tests.programs.test_native_joins import EDGES, TABLES, batch_of, edges, little_room, small_buffers
 
@@ -31,8 +31,7 @@ COUNTS = "SELECT src, COUNT(*) AS n, SUM(c) AS s FROM g, h WHERE dst = b GROUP B
 WIDER = {**EDGES, "h": {"b": "int64", "c": "int64"}}
 
 
-@pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize(("kind", "on_missing"), by_turns(QUERIES, ("ignore", "trust", "raise")))
 @pytest.mark.parametrize("seed", seeds(1, 10))
 def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, kind: str, on_missing: str) -> None:
     query, tables = QUERIES[kind]

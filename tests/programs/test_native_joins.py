@@ -21,7 +21,7 @@ from crown.kernels.memory import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import joins, pipeline
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds, turns
+from tests.marks import by_turns, seeds, turns
 from tests.programs.stepwise import Changes, Stepwise, bag
 
 EDGES = {"g": {"src": "int64", "dst": "int64"}}
@@ -114,8 +114,7 @@ def batch_of(both: Stepwise, tables: Iterable[str], random: Random, absent: bool
     return {table: changes for table, changes in batch.items() if changes}
 
 
-@pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize(("kind", "on_missing"), by_turns(QUERIES, ("ignore", "trust", "raise")))
 @pytest.mark.parametrize("seed", seeds(1, 10))
 def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, kind: str, on_missing: str) -> None:
     query, tables = QUERIES[kind]

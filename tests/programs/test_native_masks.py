@@ -17,7 +17,7 @@ from crown.programs.delta_options import ALL_DELTAS
 from crown.programs.kernels.pipeline import ALL_DONE
 from crown.programs.program import ProgramEngine
 from tests.ingest.test_masks import MASK, SCHEMA, masked, number
-from tests.marks import turns
+from tests.marks import by_turns, turns
 from tests.oracles.expectation import net
 
 BY_CALL = {
@@ -30,14 +30,15 @@ BY_CALL = {
 }
 
 
-@pytest.mark.parametrize("block_cells", [30, 1 << 13])
-@pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
-@pytest.mark.parametrize("query", BY_CALL.values(), ids=BY_CALL)
+@pytest.mark.parametrize(
+    ("kind", "on_missing", "block_cells"), by_turns(BY_CALL, ("ignore", "trust", "raise"), (30, 1 << 13))
+)
 def test_a_call_applies_and_counts_what_the_steps_do(
-    query: str, on_missing: str, block_cells: int, monkeypatch: pytest.MonkeyPatch
+    kind: str, on_missing: str, block_cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if a small buffer is full, if no alias reads a tuple, and if a key is NULL."""
     monkeypatch.setattr(buffers, "BLOCK_CELLS", block_cells)
+    query = BY_CALL[kind]
     random, join = Random(query), plans.program(query, SCHEMA).only_join
     assert join is not None
     program = masked(join.plan)

@@ -11,7 +11,7 @@ from crown.errors import MemoryBudgetError
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import rounds
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds, turns
+from tests.marks import by_turns, seeds, turns
 from tests.programs.stepwise import Changes, Stepwise
 from tests.programs.test_native_joins import little_room, small_buffers
 
@@ -123,8 +123,7 @@ def check(both: Stepwise) -> None:
         both.is_duckdbs()
 
 
-@pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize(("kind", "on_missing"), by_turns(QUERIES, ("ignore", "trust", "raise")))
 @pytest.mark.parametrize("seed", seeds(1, 10))
 def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, kind: str, on_missing: str) -> None:
     query = QUERIES[kind]
@@ -144,20 +143,22 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     assert not both.view.to_table().num_rows
 
 
-@pytest.mark.parametrize("of", ["rows", "rounds", "words", "buffers"])
 @pytest.mark.parametrize(
-    "kind",
-    [
-        "closure",
-        "two steps",
-        "texts and decimals",
-        "computed columns",
-        "least values",
-        "copies",
-        "the node before",
-        "a column that no step reads",
-        "copies with a column that no step reads",
-    ],
+    ("kind", "of"),
+    by_turns(
+        (
+            "closure",
+            "two steps",
+            "texts and decimals",
+            "computed columns",
+            "least values",
+            "copies",
+            "the node before",
+            "a column that no step reads",
+            "copies with a column that no step reads",
+        ),
+        ("rows", "rounds", "words", "buffers"),
+    ),
 )
 def test_a_recursion_goes_on_in_steps_wherever_a_call_has_no_room(
     kind: str, of: str, monkeypatch: pytest.MonkeyPatch

@@ -167,7 +167,7 @@ def maintain(query: str, random: Random, told: str, kind: str, folder: Path, dia
     return counts
 
 
-FEW = 5
+FEW = 3
 KINDS = ("memory", "threads", "file", "folder", "pieces")
 
 

@@ -15,7 +15,7 @@ from crown.errors import ChangeError
 from plans.program import Program
 from plans.programs.stages import BandStage, SliceStage
 from plans.show import programs
-from tests.marks import every, seeds, turns
+from tests.marks import by_turns, every, seeds, turns
 from tests.oracles.database import Row
 from tests.plans.expressions import evaluator
 from tests.programs.driver import Driver
@@ -84,8 +84,7 @@ def rows_of(random: Random, table: str, turn: int, low: int) -> list[Row]:
     return made
 
 
-@pytest.mark.parametrize("low", [0, -9])
-@pytest.mark.parametrize("name", SLICED)
+@pytest.mark.parametrize(("name", "low"), by_turns(SLICED, (0, -9)))
 @pytest.mark.parametrize("seed", seeds(1, 30))
 def test_conditions_on_running_sums_are_what_duckdb_says(name: str, low: int, seed: int) -> None:
     random, made = Random(seed), plans.program(SLICED[name], SCHEMA)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ivm_triangle import NegativeMultiplicityError, StaleCursorError, Triangle, TriangleError
 from ivm_triangle.invariants import contents
+from tests.marks import by_turns
 from tests.models.triangle.enumerate import enumerate_results
 from tests.models.triangle.triangle import Reference
 from tests.triangle.oracles import (
@@ -36,9 +37,9 @@ def step(triangle: Triangle, *update: int) -> None:
     triangle.apply_codes(np.array([update], dtype=np.int64))
 
 
-@pytest.mark.parametrize(NAMES, PROGRAMS)
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_every_step_equals_the_oracles_and_the_twin(outputs, partition, strategy, epsilon):
+@pytest.mark.parametrize(("epsilon", "made"), by_turns(EPSILONS, PROGRAMS, share=2))
+def test_every_step_equals_the_oracles_and_the_twin(epsilon, made):
+    outputs, partition, strategy = made
     triangle, reference = (make(outputs, epsilon, partition, strategy) for make in (Triangle, Reference))
     rows = [{}, {}, {}]
     for update in random_stream(11, 60, 5):
@@ -62,9 +63,9 @@ def test_every_step_equals_the_oracles_and_the_twin(outputs, partition, strategy
     assert not any(contents(triangle._state).nodes[k][c] for k in range(3) for c in range(2))
 
 
-@pytest.mark.parametrize(NAMES, PROGRAMS)
-@pytest.mark.parametrize("epsilon", [0.25, 0.5, 0.75])
-def test_moved_values_agree_with_the_twin(outputs, partition, strategy, epsilon):
+@pytest.mark.parametrize(("made", "epsilon"), by_turns(PROGRAMS, (0.25, 0.5, 0.75)))
+def test_moved_values_agree_with_the_twin(made, epsilon):
+    outputs, partition, strategy = made
     triangle, reference = (make(outputs, epsilon, partition, strategy) for make in (Triangle, Reference))
     for i, update in enumerate(swinging_hub(14, 6)):
         step(triangle, *update)

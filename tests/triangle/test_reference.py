@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError
+from tests.marks import by_turns
 from tests.models.triangle.enumerate import Hop, HopUnion, IndexedSet, Scan, enumerate_results, union
 from tests.models.triangle.triangle import Reference
 from tests.triangle.oracles import (
@@ -36,9 +37,9 @@ def results(state: Reference) -> dict[tuple, int]:
     return dict(rows)
 
 
-@pytest.mark.parametrize(("outputs", "partition", "strategy"), PROGRAMS)
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_every_step_equals_brute_force_and_einsum(outputs, partition, strategy, epsilon):
+@pytest.mark.parametrize(("epsilon", "made"), by_turns(EPSILONS, PROGRAMS, share=2))
+def test_every_step_equals_brute_force_and_einsum(epsilon, made):
+    outputs, partition, strategy = made
     state = Reference(outputs, epsilon, partition, strategy)
     for seed, domain in ((1, 3), (2, 6)):
         rows = [{}, {}, {}]
@@ -57,9 +58,9 @@ def test_every_step_equals_brute_force_and_einsum(outputs, partition, strategy, 
         assert not any(nodes for pair in state.nodes for nodes in pair)
 
 
-@pytest.mark.parametrize(("outputs", "partition", "strategy"), PROGRAMS)
-@pytest.mark.parametrize("epsilon", [0.25, 0.5, 0.75])
-def test_moved_values_keep_every_view_equal_to_its_definition(outputs, partition, strategy, epsilon):
+@pytest.mark.parametrize(("made", "epsilon"), by_turns(PROGRAMS, (0.25, 0.5, 0.75)))
+def test_moved_values_keep_every_view_equal_to_its_definition(made, epsilon):
+    outputs, partition, strategy = made
     state = Reference(outputs, epsilon, partition, strategy)
     rows = [{}, {}, {}]
     for k, x, y, m in swinging_hub(14, 6):

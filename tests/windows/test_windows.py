@@ -24,7 +24,7 @@ from crown.programs.program import ProgramEngine
 from plans import program
 from plans.schema import Schema
 from plans.time.windows import Window
-from tests.marks import turns
+from tests.marks import by_turns, turns
 from tests.models.window import WindowReference
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
@@ -131,8 +131,7 @@ def compare(engine: ProgramEngine, twin: Twin, query: str, total: Counter[Row]) 
         assert engine.stats()["missing_deletes"][name] == window.missing
 
 
-@pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize(("windows", "query"), by_turns(WINDOWS, QUERIES, share=2))
 def test_a_window_is_a_recompute_over_the_rows_that_are_in(query: str, windows: str, tmp_path: Path) -> None:
     random, sql = Random(f"{query} {windows}"), QUERIES[query]
     read = [table.name for table in program(sql, TABLES).tables]

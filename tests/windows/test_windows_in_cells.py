@@ -23,7 +23,7 @@ from plans.search.cells.exchanges import rounds
 from plans.search.cells.windows import within
 from plans.show.programs import text
 from spark_jobs.dispatch.envelope import cell_program, envelope_of
-from tests.marks import slow
+from tests.marks import by_turns, slow
 from tests.oracles import duck
 from tests.oracles.database import Row, to_arrow
 from tests.programs.joins.test_cells_of_programs import Cells, arrow_of, deltas
@@ -67,8 +67,7 @@ class InCells:
 
 
 @pytest.mark.parametrize("cells", [slow(1), 2, slow(3)])
-@pytest.mark.parametrize("query", MORE)
-@pytest.mark.parametrize("windows", BY_VALUES)
+@pytest.mark.parametrize(("windows", "query"), by_turns(BY_VALUES, MORE, share=2))
 def test_cells_behind_windows_deliver_what_one_cell_does(query: str, windows: str, cells: int) -> None:
     random, sql = Random(f"{windows} and {query}"), MORE[query]
     read = [table.name for table in program(sql, TABLES).tables]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from crown.errors import ChangeError, MemoryBudgetError
@@ -19,6 +19,7 @@ from plans.lowering.lower import plan_of
 from plans.plan import Plan
 from plans.planner import parse
 from tests.engine.made import engine_of, join_of
+from tests.marks import draws
 from tests.oracles import duck
 from tests.oracles.database import Batch, Database, Row, canonical, to_arrow
 from tests.strategies import Query, batches, loads, queries, removals
@@ -117,7 +118,7 @@ def _planned(query: Query, sql: str) -> Plan:
         raise
 
 
-@settings(max_examples=40)
+@draws(24, 40)
 @given(st.data())
 def test_multiplicities_of_random_queries_are_those_of_duckdb(data: st.DataObject) -> None:
     query = data.draw(queries(any_output=True))

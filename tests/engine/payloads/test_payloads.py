@@ -13,6 +13,7 @@ from plans.plan import Node, Plan
 from plans.queries.conjunction import Attribute
 from plans.schema import Schema
 from tests.engine.payloads.payload_driver import Driver
+from tests.marks import draws
 from tests.models import PayloadReference
 from tests.oracles import payloads
 from tests.oracles.database import Batch, Database, to_dicts
@@ -99,13 +100,13 @@ def maintain(data: st.DataObject, max_nodes: int) -> None:
     assert sides.driver.is_empty()
 
 
-@settings(max_examples=50)
+@draws(30, 50)
 @given(st.data())
 def test_counts_and_sums_are_maintained_on_any_tree_in_normal_form(data: st.DataObject) -> None:
     maintain(data, max_nodes=6)
 
 
-@settings(max_examples=50)
+@draws(30, 50)
 @given(st.data())
 def test_the_readable_twin_agrees_with_the_definition(data: st.DataObject) -> None:
     query, plan = data.draw(normal_plans(6))

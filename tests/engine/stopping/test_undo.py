@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import plans
@@ -15,6 +15,7 @@ from crown.programs.program import ProgramEngine
 from plans.plan import Plan
 from tests.engine.comparison import planned
 from tests.engine.made import distinct_rows, engine_of, join_stats
+from tests.marks import draws
 from tests.oracles.database import Database, to_arrow
 from tests.oracles.expectation import rows
 from tests.strategies import batches, loads, queries, removals
@@ -30,7 +31,7 @@ def _engine(plan: Plan) -> ProgramEngine:
     return engine_of(plan, seed=1)
 
 
-@settings(max_examples=60)
+@draws(40, 60)
 @given(st.data())
 def test_undo_takes_back_exactly_what_a_batch_did(data: st.DataObject) -> None:
     query = data.draw(queries(any_output=data.draw(st.booleans())))

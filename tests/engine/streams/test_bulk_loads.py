@@ -19,6 +19,7 @@ from plans.plan import Plan
 from tests.engine.comparison import SideBySide
 from tests.engine.made import join_of, join_stats, state_of
 from tests.engine.views import Cells, Kernel
+from tests.marks import draws
 from tests.oracles.database import Batch, Database, Row, to_arrow
 from tests.strategies import batches, loads, normal_plans, removals
 
@@ -48,7 +49,7 @@ class LoadsInCells(Cells):
     """The same in three cells: a row is not for every alias there."""
 
 
-_FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_FEW = settings(draws(15, 25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @_FEW

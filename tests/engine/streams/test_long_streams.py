@@ -12,7 +12,7 @@ import pytest
 
 import plans
 from tests.engine.comparison import SideBySide
-from tests.marks import seeds
+from tests.marks import by_turns, seeds
 from tests.oracles.database import Batch
 
 EDGE = {"src": "int64", "dst": "int64"}
@@ -116,8 +116,7 @@ def churn(source: random.Random, tables: dict[str, dict[str, str]], size: int, s
         yield batch
 
 
-@pytest.mark.parametrize("make", [window, churn])
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize(("stream", "make"), by_turns(STREAMS, (window, churn)))
 def test_long_stream(stream: str, make: object) -> None:
     _run(stream, make, seed=1, size=4, steps=18)
 

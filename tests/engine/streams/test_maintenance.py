@@ -88,7 +88,7 @@ def test_without_deltas_the_deepest_relation_is_inserted_first_and_its_parent_co
 
 
 TestMaintenance = Maintenance.TestCase
-TestMaintenance.settings = settings(max_examples=30, stateful_step_count=12)
+TestMaintenance.settings = settings(max_examples=18, stateful_step_count=12)
 
 
 @pytest.mark.slow

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.comparison import SideBySide
+from tests.marks import draws
 from tests.strategies import batches, loads, normal_plans, removals
 
 
@@ -20,7 +21,7 @@ def _maintain(data: st.DataObject, max_nodes: int) -> None:
     sides.step_by_removal()
 
 
-@settings(max_examples=25)
+@draws(15, 25)
 @given(st.data())
 def test_any_tree_in_normal_form_is_maintained(data: st.DataObject) -> None:
     _maintain(data, max_nodes=6)

@@ -21,7 +21,7 @@ from plans import Expr, PlanError, arrow_type, plan
 from plans.expressions import evaluate
 from plans.expressions.build import call, cast, col, lit, substitute
 from plans.types import decimal_parts
-from tests.marks import every
+from tests.marks import draws, every
 
 NAN, INF = float("nan"), float("inf")
 COLUMNS = {
@@ -129,7 +129,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@settings(max_examples=300)
+@draws(200, 300)
 @given(ANY)
 def test_values_are_those_of_duckdb(expr: Expr) -> None:
     ours = expr.evaluate(COLUMNS).to_pylist()

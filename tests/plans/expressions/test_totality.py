@@ -20,6 +20,7 @@ from plans.expressions.functions.function import HigherOrder, constant
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.literals import RESERVED
 from plans.nested import is_nested, parts
+from tests.marks import draws
 from tests.plans.expressions import expression_cases as cases
 
 TYPES = ["bool", "int32", "int64", "float64", "string", "binary", "date", "timestamp", "timestamp_ntz"]
@@ -251,7 +252,7 @@ def _check(expr: Expr, columns: Mapping[str, pa.Array], length: int) -> None:
         found.validate(full=True)  # no value has more digits than its type
 
 
-@settings(max_examples=400)
+@draws(250, 400)
 @given(SEEDS, st.sampled_from([1, 2, 9, 0]))
 def test_no_expression_fails_on_any_values(seed: int, length: int) -> None:
     rng = random.Random(seed)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plans import plan
-from tests.marks import every
+from tests.marks import draws, every
 from tests.plans.search.test_planner import _datalog, _maintain, _tables, check_normal_form
 
 E = {"a": "int64", "b": "int64"}
@@ -70,7 +70,7 @@ def cycles_with_more(draw: st.DrawFn) -> tuple[tuple[int, ...], int]:
     return tuple(draw(st.permutations(edges))), free
 
 
-@settings(max_examples=200)
+@draws(120, 200)
 @given(cycles_with_more())
 def test_every_cycle_with_more_has_a_plan_in_normal_form(query: tuple[tuple[int, ...], int]) -> None:
     edges, free = query

@@ -6,11 +6,12 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import crown
 from plans import Column, PlanError, Table, plan
+from tests.marks import draws
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, canonical, to_arrow
 
@@ -91,7 +92,7 @@ def _refusal(query: str) -> str:
     return ""
 
 
-@settings(max_examples=60)
+@draws(40, 60)
 @given(queries("SELECT"), st.integers(0, 9))
 def test_what_is_accepted_without_distinct_has_no_duplicates(query: str, seed: int) -> None:
     refusal = _refusal(query)
@@ -101,7 +102,7 @@ def test_what_is_accepted_without_distinct_has_no_duplicates(query: str, seed: i
         _maintain(query, seed)
 
 
-@settings(max_examples=60)
+@draws(40, 60)
 @given(queries("SELECT DISTINCT"), st.integers(0, 9))
 def test_deltas_are_exact_with_keys_in_place_of_support_counts(query: str, seed: int) -> None:
     refusal = _refusal(query)

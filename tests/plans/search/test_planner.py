@@ -19,6 +19,7 @@ from plans.programs.reads import occurrences
 from plans.search.cells.shares import Grid, hashable, load, solve
 from plans.search.planning import MAX_CHILDREN
 from plans.theory.hypergraph import bits
+from tests.marks import draws
 from tests.oracles import duck
 from tests.oracles.database import Database, canonical, to_arrow
 from tests.plans.hypergraphs import acyclic_hypergraphs, hypergraphs, normal_form
@@ -76,7 +77,7 @@ def check_normal_form(made: Plan) -> None:
     assert {a for out in made.output for a in out.expr.columns} <= set(made.free)
 
 
-@settings(max_examples=150)
+@draws(100, 150)
 @given(acyclic_hypergraphs(), st.data())
 def test_every_acyclic_query_has_a_plan_in_normal_form(query: Query, data: st.DataObject) -> None:
     edges, free = query
@@ -86,7 +87,7 @@ def test_every_acyclic_query_has_a_plan_in_normal_form(query: Query, data: st.Da
         check_normal_form(plan(_datalog(edges, free), _tables(edges), tree=candidate.tree))
 
 
-@settings(max_examples=150)
+@draws(100, 150)
 @given(hypergraphs(max_edges=6))
 def test_every_query_has_a_plan_in_normal_form(query: Query) -> None:
     edges, free = query
