@@ -72,6 +72,14 @@ def stream(spark, folder, checkpoint, sink, kind="csv", **options):
     return sink
 
 
+class ReadTwice(Result):
+    """A sink for which Spark executes every batch twice."""
+
+    def write(self, frame, batch):
+        frame.count()
+        super().write(frame, batch)
+
+
 def quarantined(checkpoint):
     found = {}
     for file in sorted(Path(checkpoint).glob("quarantine/*/crown/*.jsonl")):
@@ -91,7 +99,7 @@ def test_quarantine_takes_every_misfit_and_nothing_else(spark, tmp_path, kind, w
     folder.mkdir()
     good, bad = rows_with_misfits()
     write(folder / f"1.{kind}", good + bad)
-    sink = stream(spark, folder, checkpoint, Result(), kind, on_bad_row="quarantine", cells=cells)
+    sink = stream(spark, folder, checkpoint, ReadTwice(), kind, on_bad_row="quarantine", cells=cells)
     assert sorted(row[0] for row in sink.state()) == [0, 1, 2]
     put_aside = quarantined(checkpoint)[(0, "r")]
     assert len(put_aside) == len(bad)
@@ -117,7 +125,7 @@ def test_a_strict_stream_stops_before_any_state_changes(spark, tmp_path, name):
 @pytest.mark.parametrize("cells", [1, slow(2)])
 @pytest.mark.parametrize(
     "bad",
-    [{"_weight": None}, slow({"_weight": 2**31}), {"b": -(2**63)}, slow({"a": -(2**63)})],
+    [slow({"_weight": None}), slow({"_weight": 2**31}), {"b": -(2**63)}, slow({"a": -(2**63)})],
     ids=lambda bad: "-".join(map(str, bad.items())),
 )
 def test_values_of_their_type_that_cannot_be_taken_stop_a_stream_before_its_state_changes(spark, tmp_path, bad, cells):
@@ -201,25 +209,6 @@ def test_values_of_json_keep_their_exact_text_and_null_is_a_value(spark, tmp_pat
     assert weight == 1
     assert row[0] == 9007199254740993
     assert (row[1], str(row[2]), row[3], row[4], row[5]) == (None, "1.10", None, 1000.0, -1)
-
-
-def test_a_batch_executed_again_quarantines_its_rows_once(spark, tmp_path):
-    folder, checkpoint, sink = tmp_path / "in", tmp_path / "state", Result()
-    folder.mkdir()
-    good, bad = rows_with_misfits()
-    write_csv(folder / "1.csv", good + bad)
-    frame = changes(spark, Input("r", folder, "csv", {}, 1), SCHEMA["r"], None, streaming=True)
-    options = {"checkpoint": str(checkpoint), "schema": SCHEMA, "on_bad_row": "quarantine", "cells": 2}
-    deltas = maintain(spark, QUERY, {"r": frame}, **options)
-
-    def twice(rows, number):
-        rows.count()
-        sink.write(rows, number)
-
-    query = deltas.writeStream.foreachBatch(twice).option("checkpointLocation", str(checkpoint))
-    query.trigger(availableNow=True).start().awaitTermination()
-    assert len(quarantined(checkpoint)[(0, "r")]) == len(bad)
-    assert len(sink.state()) == 3
 
 
 def test_typed_columns_are_narrowed_only_where_nothing_is_lost(spark):

@@ -15,6 +15,7 @@ from spark_jobs import maintain, read_view
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.queries.catalyst import relation_of
 from spark_jobs.tables.deltas.shape import delta_schema
+from tests.marks import slow
 from tests.spark.streams import ChangeFiles
 
 pytestmark = pytest.mark.spark
@@ -26,7 +27,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("cells", [slow(1), 2])
 def test_lengths_of_time_go_through_cells(spark, cells: int) -> None:
     frame = spark.createDataFrame(
         [(row["id"], row["d"], row["at"]) for row in ROWS], "id BIGINT, d INTERVAL DAY TO SECOND, at TIMESTAMP_NTZ"
@@ -41,7 +42,7 @@ def test_lengths_of_time_go_through_cells(spark, cells: int) -> None:
 MONTHS = "SELECT m, COUNT(*) AS n, SUM(m) AS s, MAX(id * INTERVAL '1' MONTH) AS x FROM r GROUP BY m"
 
 
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("cells", [slow(1), 2])
 def test_months_go_through_cells_as_numbers(spark, cells: int) -> None:
     frame = spark.sql("SELECT id, IF(id = 7, NULL, make_ym_interval(-1, INT(id % 5))) AS m FROM RANGE(9)")
     found = maintain(spark, MONTHS, {"r": frame}, cells=cells)

@@ -13,6 +13,7 @@ from crown.results.summed import summed
 from plans.lowering.lower import lower
 from plans.schema import Schema
 from spark_jobs.queries.catalyst import relation_of
+from tests.marks import slow
 from tests.models import normalise
 from tests.programs.test_unnest import MAPS
 from tests.programs.test_unnest import SCHEMA as TABLES
@@ -48,7 +49,12 @@ class Nested(Result):
         self.deltas[batch] = rows
 
 
-@pytest.mark.parametrize(("name", "cells"), [(name, cells) for name, (*_, cut) in QUERIES.items() for cells in cut])
+CASES = [(name, cells) for name, (*_, cut) in QUERIES.items() for cells in cut]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"), [slow(*case) if case in (("rows", 1), ("exploded", 2)) else case for case in CASES]
+)
 def test_every_batch_is_what_duckdb_says_it_is(spark, tmp_path, name, cells):
     query, theirs, _ = QUERIES[name]
     rng = random.Random(name)

@@ -103,7 +103,7 @@ def test_workers_of_both_rounds_may_die_in_the_middle_of_a_batch_and_after_it(
         slow(2, False, TOTAL),
         (4, True, TOTAL),
         slow(1, True, TOTAL),
-        (2, False, TRIANGLES),
+        slow(2, False, TRIANGLES),
         slow(1, False, TRIANGLES),
     ],
 )

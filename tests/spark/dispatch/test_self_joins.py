@@ -104,7 +104,7 @@ def is_whole(folder, sql):
         slow(0, 2),
         slow(0, 4),
         slow(3, 2),
-        (3, 4),
+        slow(3, 4),
         slow(5, 2),
         slow(5, 4),
     ],

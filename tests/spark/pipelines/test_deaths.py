@@ -15,6 +15,7 @@ from crown.durable.database import DurableDatabase
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.pipelines.state import PipelineState
 from spark_jobs.tables.results.merge import DeltaResult
+from tests import campaign
 from tests.marks import slow
 from tests.spark.pipelines.shop import BY_CITY, RECOMPUTED, Died, Shop, dies, table
 
@@ -53,6 +54,8 @@ def test_a_run_that_dies_is_finished_by_the_next(shop: Shop, monkeypatch: pytest
     source = random.Random(3)
     shop.change(source)
     shop.pipeline().run()
+    beside = shop.folder / "storage" / "tables" / "README"
+    beside.touch()
     shop.change(source)
     with monkeypatch.context() as patch:
         _end_at(step, patch)
@@ -60,6 +63,7 @@ def test_a_run_that_dies_is_finished_by_the_next(shop: Shop, monkeypatch: pytest
             shop.pipeline().run()
     shop.pipeline().run()
     shop.check()
+    assert beside.exists(), "files beside the tables are left alone"
     shop.change(source)
     shop.pipeline().run()
     shop.check()
@@ -75,12 +79,12 @@ def test_every_version_in_the_history_can_be_restored(shop: Shop, monkeypatch: p
     file.write_text(file.read_text() + "configuration: {crown.keep: 100}\n")
     source = random.Random(6)
     after = {}
-    for _ in range(4):
+    for _ in range(3):
         shop.change(source)
         version = shop.pipeline().run().version
         after[version] = _tables(shop)
     assert shop.pipeline().status()["history"] == sorted(after)
-    for wanted in (2, 4, 1):
+    for wanted in (2, 1):
         with monkeypatch.context() as patch:
             if step:
                 _end_at(step, patch)
@@ -156,7 +160,7 @@ def test_a_refresh_and_another_column_are_whole_whateverdies(
     shop.change(source)
     shop.pipeline().run()
     shop.check()
-    for number in range(2):
+    for number in range(2 if campaign.is_running() else 1):
         shop.add_column(f"more{number}")
         with monkeypatch.context() as patch:
             patch.setattr(os, name, dies(getattr(os, name), number, before))
@@ -184,14 +188,4 @@ def test_a_state_that_is_older_than_its_tables_is_rejected(shop: Shop) -> None:
         ):
             shop.pipeline().run()
     shop.pipeline().full_refresh()
-    shop.check()
-
-
-def test_files_beside_the_tables_are_left_alone(shop: Shop) -> None:
-    source = random.Random(6)
-    shop.change(source)
-    shop.pipeline().run()
-    (shop.folder / "storage" / "tables" / "README").touch()
-    shop.change(source)
-    shop.pipeline().run()
     shop.check()

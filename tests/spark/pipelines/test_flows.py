@@ -66,7 +66,7 @@ def project_in(folder: Path, python: str, sql: str) -> None:
 def test_two_flows_write_one_streaming_table(spark, tmp_path: Path) -> None:
     project_in(tmp_path, IN_PYTHON, "CREATE MATERIALIZED VIEW n AS SELECT k, x, COUNT(*) AS n FROM both GROUP BY k, x")
     wanted: Counter[tuple[object, ...]] = Counter()
-    for number in range(3):
+    for number in range(2):
         for folder in ("a", "b"):
             write(tmp_path / folder, [{"k": number, "x": folder}, {"k": 0, "x": "both"}])
             wanted.update([(number, folder), (0, "both")])
@@ -84,10 +84,10 @@ def test_two_flows_write_one_streaming_table(spark, tmp_path: Path) -> None:
 def test_an_auto_cdc_flow_keeps_the_newest_row_of_each_key(spark, tmp_path: Path, how: str) -> None:
     python, sql = (FEED + CDC[how], SUM) if how == "python" else (FEED, CDC[how] + SUM)
     project_in(tmp_path, python, sql)
-    rng, order = random.Random(4), list(range(40))
+    rng, order = random.Random(4), list(range(20))
     newest: dict[int, tuple[int, int, str]] = {}
     rng.shuffle(order)  # changes come out of order
-    for batch in range(4):
+    for batch in range(2):
         rows = [(rng.randrange(5), rng.randrange(100), rng.choice("uud"), at) for at in order[10 * batch :][:10]]
         write(tmp_path / "a", [dict(zip(("k", "v", "op", "at"), row, strict=True)) for row in rows])
         for k, v, op, at in rows:

@@ -146,7 +146,7 @@ def test_a_table_of_a_database_is_compared(spark, tmp_path: Path) -> None:
 
     with pytest.raises(SourceError, match=r"source r cannot be read \(.*'R' does not exist.*\): fix that"):
         pipeline().run()
-    for _ in range(3):
+    for _ in range(2):
         spark.createDataFrame(rows, "k long, s string").write.jdbc(url, "R", "overwrite")
         found = pipeline().run()
         sums = {s: (s, sum(1 for _, t in rows if t == s), sum(k for k, t in rows if t == s)) for _, s in rows}
@@ -171,7 +171,7 @@ def test_a_table_of_a_database_with_a_key_has_rows_that_need_no_count(spark, tmp
     made.source("r", f"{url} R?key=K")
     made.view("kept", "SELECT k, s FROM r WHERE s <> 'c'")
     made.view("sums", QUERY)
-    for _ in range(4):
+    for _ in range(2):
         made.run()
         wanted = Counter((k, s) for k, s in rows.items() if s != "c")
         assert table(tmp_path / "state" / "tables" / "kept") == wanted

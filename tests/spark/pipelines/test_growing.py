@@ -141,7 +141,7 @@ def test_readers_have_the_old_view_until_the_changed_one_is_filled(orders: Order
 @pytest.mark.parametrize(
     ("step", "again"),
     [
-        ("fill", "new"), ("adopt", "old"), ("deliver", "new"), ("rename", "old"),
+        ("fill", "new"), slow("adopt", "old"), slow("deliver", "new"), ("rename", "old"),
         slow("fill", "old"), slow("adopt", "new"), slow("deliver", "old"), slow("rename", "new"),
     ],
 )  # fmt: skip
@@ -185,7 +185,7 @@ def test_a_process_that_ends_before_the_tables_are_swapped_is_followed_by_one_wi
         orders.check({"totals": text, "large": f"SELECT s FROM ({text}) WHERE k > 20"})
 
 
-@pytest.mark.parametrize("how", ["run", "watch", "restore"])
+@pytest.mark.parametrize("how", [slow("run"), "watch", "restore"])
 def test_a_swap_that_dies_is_finished_without_filling_the_views_again(
     orders: Orders, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,7 +222,7 @@ def test_a_swap_that_dies_is_finished_without_filling_the_views_again(
     orders.check(wanted)
 
 
-@pytest.mark.parametrize("step", ["fill", "adopt", "deliver"])
+@pytest.mark.parametrize("step", [slow("fill"), "adopt", "deliver"])
 def test_a_process_that_ends_meanwhile_leaves_what_the_next_one_goes_on_with(
     orders: Orders, gate: Event, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,7 +321,7 @@ def test_a_process_that_ends_before_the_version_is_written_is_followed_by_one_th
     orders.check(TOTALS | ADDED)
 
 
-@pytest.mark.parametrize("late", ["SELECT s, k FROM orders WHERE k > 1", "SELECT s, k FROM pairs WHERE k > 1"])
+@pytest.mark.parametrize("late", [slow("SELECT s, k FROM orders WHERE k > 1"), "SELECT s, k FROM pairs WHERE k > 1"])
 def test_a_view_that_is_added_while_others_are_computed_comes_after_them(
     orders: Orders, gate: Event, late: str
 ) -> None:

@@ -28,6 +28,7 @@ from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.inputs import sources
 from spark_jobs.pipelines.inputs.sources import ParquetFolder, arrow_of, changes
+from tests.marks import slow, turns
 
 COLUMNS = (
     "a BIGINT, b INT, c STRING, d DOUBLE, e DECIMAL(12,3), f DATE, g TIMESTAMP, h BOOLEAN, i BINARY, j TIMESTAMP_NTZ"
@@ -227,8 +228,7 @@ class Sales:
         return with_weights(pa.table(columns, schema=schema), 1)
 
 
-@pytest.mark.parametrize("partitions", [[], ["s"]], ids=["whole", "partitions"])
-@pytest.mark.parametrize("feed", [False, True], ids=["files", "feed"])
+@pytest.mark.parametrize(("feed", "partitions"), [(False, ["s"]), (True, []), slow(False, []), slow(True, ["s"])])
 def test_a_delta_table_is_read_by_its_versions(tmp_path: Path, feed: bool, partitions: list[str]) -> None:
     sales = Sales(tmp_path, feed, partitions)
     assert sales.read() == "read in full"
@@ -349,7 +349,7 @@ def zmq85(data: bytes) -> str:
 def test_rows_that_deletion_vectors_take_away_and_give_back_are_changes(tmp_path: Path) -> None:
     made = Vectors(tmp_path)
     at = made.read(None)
-    for _ in range(25):
+    for _ in turns(12, 25):
         for _ in range(made.rng.randrange(1, 4)):
             made.change()
         at = made.read(at)

@@ -25,7 +25,7 @@ from spark_jobs.recell.recell import recell
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at
 from spark_jobs.tables.view import place_of
-from tests.marks import slow
+from tests.marks import by_turns, slow
 from tests.spark.recell.jobs import Job
 
 U = {"id": "int64", "k": "int64 not null", "seq": "int64"}
@@ -134,7 +134,7 @@ def test_a_job_that_is_cut_anew_goes_on_as_if_it_never_was(tmp_path, name):
     assert place_of(located(str(job.folder), None), "crown", None).batch == job.batch - 1
 
 
-@pytest.mark.parametrize("key", [1, 2, 3, 4])
+@pytest.mark.parametrize("key", [1, *(slow(key) for key in (2, 3, 4))])
 def test_keys_that_are_enforced_are_known_to_the_new_cells(tmp_path, key):
     job = Job(tmp_path / "job", program("rows by an enforced key"), 2)
     job.run({"e": pa.table({"id": [1, 2, 3, 4], "k": [5, 6, 7, 8], "_weight": [1, 1, 1, 1]})})
@@ -397,8 +397,7 @@ def test_a_job_that_asks_for_another_number_of_cells_is_told_of_the_command(tmp_
         check_meta(job.root / "s" / "crown", job.rounds[0].step.meta)
 
 
-@pytest.mark.parametrize("name", ["groups", "two rounds", "rows by key"])
-@pytest.mark.parametrize("have", [0, 1, 2])
+@pytest.mark.parametrize(("have", "name"), by_turns((0, 1, 2), ("groups", "two rounds", "rows by key")))
 def test_a_job_whose_first_batch_failed_begins_with_the_cells_that_it_is_given(tmp_path, capsys, name, have):
     """The message about another number of cells names the command, and the command does it."""
     job = Job(tmp_path / "job", program(name), 2)
@@ -448,6 +447,7 @@ def test_the_command_says_what_it_did_and_where_the_old_state_is(tmp_path, capsy
     assert "cell 2: no batches" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("place", ["s3", slow("local"), slow("azure"), slow("gcs")], indirect=True)
 @pytest.mark.parametrize("name", ["two rounds", slow("rows by key")])
 def test_state_on_an_object_store_is_cut_anew_as_well(tmp_path, place, name):
     made = program(name)

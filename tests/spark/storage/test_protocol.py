@@ -26,7 +26,7 @@ from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_log import CellLog, read_note
 from spark_jobs.storage import objects
 from spark_jobs.storage.opening import folder_at
-from tests.marks import slow
+from tests.marks import by_turns, slow
 from tests.oracles.expectation import net
 from tests.spark.cell.test_cell import HOPS, expected, rows, stream
 from tests.spark.job.test_submit import command
@@ -230,6 +230,7 @@ def bucket(request):
     return {"s3": "s3://bucket", "gcs": "gs://bucket"}[request.param], request.getfixturevalue(request.param)
 
 
+@pytest.mark.parametrize("bucket", ["s3", slow("gcs")], indirect=True)
 def test_a_batch_costs_the_same_number_of_requests_whatever_its_number(tmp_path, bucket, monkeypatch):
     site, counted = Site(tmp_path / "checkpoint", (f"{bucket[0]}/counted-{os.getpid()}", bucket[1])), Counter()
     real = objects._obstore
@@ -267,8 +268,11 @@ class Flaky:
         return asked
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["lost", "done, and not confirmed"])
-@pytest.mark.parametrize("kind", ["get", "put", "list_with_delimiter"])
+@pytest.mark.parametrize(
+    ("kind", "bucket", "after"),
+    by_turns(("get", "put", "list_with_delimiter"), ("s3", "gcs"), (True, False)),
+    indirect=["bucket"],
+)
 def test_a_store_that_does_not_answer_ends_in_a_sentence_and_no_batch_is_skipped(
     tmp_path, bucket, monkeypatch, kind, after
 ):

@@ -32,7 +32,7 @@ from spark_jobs.tables.deltas.commits import Commits
 from spark_jobs.tables.deltas.delta import DeltaLog, newest_batch, table_files
 from spark_jobs.tables.deltas.manifests import Manifests, delta_files, newest_manifest
 from spark_jobs.tables.deltas.parts import ATTEMPTS, manifest, statistics, write_part
-from tests.marks import slow
+from tests.marks import by_turns, slow
 from tests.spark.tables.driver import LOGS, SCHEMA, STREAM, attempt
 
 deltalake = pytest.importorskip("deltalake")
@@ -56,9 +56,8 @@ class BrokenOffError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("form", "before"), [("delta", True), ("delta", False), ("parquet", True), slow("parquet", False)]
+    ("step", "form", "before"), by_turns(("os.link", "sync", "unlink", "commit"), ("delta", "parquet"), (True, False))
 )
-@pytest.mark.parametrize("step", ["os.link", "sync", "unlink", "commit"])
 def test_a_driver_that_dies_at_any_step_of_a_commit_leaves_every_row_once(tmp_path, monkeypatch, form, step, before):
     """The ``n``-th call of a step ends the driver, for every ``n``; a new driver is given the batch again."""
     for died_at, last in ((0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (3, 1)):

@@ -26,6 +26,7 @@ from spark_jobs.tables.deltas.commits import Commits
 from spark_jobs.tables.deltas.delta import DeltaLog, table_files
 from spark_jobs.tables.deltas.parts import ATTEMPTS, schema_of
 from spark_jobs.tables.results.net import net_of
+from tests.marks import slow
 from tests.spark.job.test_submit import PATHS, command, edge_pairs, write_edges
 from tests.spark.storage.flaky import flaky_proxy
 from tests.spark.storage.server import BUCKET, SECRET, environment, through, url_of
@@ -70,8 +71,15 @@ class BrokenOffError(Exception):
     """The driver dies here."""
 
 
-@pytest.mark.parametrize(("bucket", "form"), STORES, indirect=["bucket"])
-@pytest.mark.parametrize("step", ["adopt", "create", "delete"])
+@pytest.mark.parametrize(
+    ("bucket", "form", "step"),
+    [
+        (store, form, step) if (number + i) % 2 == 0 else slow(store, form, step)
+        for number, (store, form) in enumerate(STORES)
+        for i, step in enumerate(("adopt", "create", "delete"))
+    ],
+    indirect=["bucket"],
+)
 def test_a_driver_that_dies_at_a_step_of_a_commit_leaves_every_row_once(bucket, monkeypatch, form, step):
     Commits(bucket, LOGS[form](bucket, STREAM)).commit(0, [attempt(bucket, 0, c) for c in range(2)])
     for batch, before in enumerate((True, False), 1):
