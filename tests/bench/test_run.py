@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 
 from bench import commands
 from bench.cases.aggregates import AGGREGATES
@@ -23,7 +24,8 @@ from bench.harness import results
 from bench.harness.cell import together
 from bench.harness.forked import direct, forked
 from bench.harness.sections.catalogue import SECTIONS
-from bench.harness.sections.cells import SCALES, cell
+from bench.harness.sections.cells import RECOMPUTE, SCALES, cell
+from bench.report import style
 from bench.report.parts import PARTS
 from bench.report.sections import aggregates, paper
 from bench.report.tables import rate
@@ -39,12 +41,18 @@ def arguments(*words: str) -> argparse.Namespace:
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
-    """A quick run of everything: its exit code and its folder."""
+    """A quick run of everything: its exit code and its folder.
+
+    A fifth of a second is enough of each recompute, and no test looks at where the labels of charts are.
+    """
     folder = tmp_path_factory.mktemp("bench")
     page = folder / "benchmarks.md"
     words = ("run", "--quick", "--data", "generated", "--out", str(folder), "--markdown", str(page))
     words += ("--charts", str(folder / "charts"))
-    return commands.run(arguments(*words)), folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(RECOMPUTE, "bound_s", 0.2)
+        patch.setattr(style, "Figure", lambda figsize, layout: Figure(figsize))
+        return commands.run(arguments(*words)), folder
 
 
 def test_the_quick_run_passes_its_checks(quick) -> None:

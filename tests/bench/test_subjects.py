@@ -15,13 +15,13 @@ from bench.subjects.crown import MODES, Crown
 from bench.subjects.peers.duck import DuckDelta, DuckRecompute
 from bench.subjects.subject import SkipError
 from tests.bench.small import follow, small
+from tests.marks import by_turns
 
 ROOT = Path(__file__).parents[2]
 QUERIES = ("3-hop", "3-hop-jp", "4-hop", "4-hop-jp", "2-comb", "star", "snb-q2", "enclosureness")
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("workload", QUERIES)
+@pytest.mark.parametrize(("workload", "algorithm"), by_turns(QUERIES, tuple(ALGORITHMS), share=2))
 def test_compiled_baselines_agree_with_duckdb(workload: str, algorithm: str) -> None:
     loaded = small(workload)
     subject = NumbaIvm(loaded, "delta", algorithm, budget=1 << 26)
@@ -36,8 +36,9 @@ def test_the_python_baseline_agrees_with_duckdb(workload: str) -> None:
     assert follow(PythonIvm(loaded, "delta"), loaded, 17) > 0
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("workload", ["3-hop", "snb-q3", "snb-q4", "triangle"])
+@pytest.mark.parametrize(
+    ("workload", "mode"), by_turns(("3-hop", "snb-q3", "snb-q4", "triangle"), tuple(MODES), share=2)
+)
 def test_the_engine_agrees_with_duckdb_in_every_mode(workload: str, mode: str) -> None:
     loaded = small(workload, seed=3)
     assert follow(Crown(loaded, mode), loaded, 50) > 0
