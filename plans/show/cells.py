@@ -40,8 +40,10 @@ def _cut(plain: Program, found: tuple[Exchange, ...], cells: int | None) -> str:
         share = f"; a cell gets {portion(plain, cells):.0%} of the rows" if cells else ""
         return f"{many}, by {_by(first)}{share}"
     where = "one cell" if last.grid.cells == 1 else f"cells, by {' and '.join(last.grid.attributes)}"
+    if not first.grouped and first.carries == "rows":
+        return f"{many}, by {_by(first)}, which only add up rows; all stages run in {where}, by a second operator"
     up_to = "" if first.carries == "rows" else f"up to {first.carries} "
-    rows = "their groups" if first.grouped else "their rows" if not up_to else f"the rows of {first.carries}"
+    rows = "their groups" if first.grouped else f"the rows of {first.carries}"
     return f"{many}, {up_to}by {_by(first)}; {rows} are merged in {where}, by a second operator"
 
 

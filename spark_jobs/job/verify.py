@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
-from pyspark.errors import ParseException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -27,6 +26,7 @@ from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.rows import check
 from spark_jobs.ingest.sources import FILE
 from spark_jobs.ingest.types import spark_type
+from spark_jobs.queries.catalyst import clone, register, unlogged
 from spark_jobs.storage.address import in_a_line
 
 BATCH = "_batch"
@@ -96,10 +96,13 @@ def demand_readable(spark: SparkSession, program: Program, dialect: str) -> None
             f"--verify recomputes a query of several stages by its text in Spark's SQL, and this one is in {dialect}: "
             "leave --verify out"
         )
-    parser: Any = spark._jsparkSession.sessionState().sqlParser()
+    apart = clone(spark)
     try:
-        parser.parsePlan(program.query)
-    except ParseException as error:
+        with unlogged():
+            for table in program.tables:
+                register(apart, table)
+            apart.sql(program.query)
+    except PySparkException as error:
         raise SparkJobError(
             f"--verify recomputes with Spark's SQL, which does not read this query ({in_a_line(error)[:200]}): leave "
             "--verify out"

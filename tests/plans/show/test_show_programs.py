@@ -85,7 +85,10 @@ CUT = {
     "SELECT a, SUM(x) AS s FROM u GROUP BY a": "any number, by u (a)",
     "SELECT SUM(x) AS s FROM u": "any number, by u (x); their groups are merged in one cell, by a second operator",
     "SELECT COUNT(DISTINCT x) AS n FROM u": (
-        "any number, by u (x); their rows are merged in one cell, by a second operator"
+        "any number, by u (x), which only add up rows; all stages run in one cell, by a second operator"
+    ),
+    "WITH RECURSIVE t(b) AS (SELECT a FROM r UNION SELECT r.b FROM r JOIN t ON r.a = t.b) SELECT b FROM t": (
+        "any number, by r (a), which only add up rows; all stages run in one cell, by a second operator"
     ),
 }
 
@@ -96,7 +99,7 @@ def test_how_a_program_is_cut_is_said(query: str) -> None:
     said = " ".join(programs.text(made).split())
     assert f"cells {CUT[query]}" in said
     rounds = json.loads(programs.to_json(made))["cells"]["rounds"]
-    assert len(rounds) == (0 if CUT[query].startswith("one") else 2 if "merged" in CUT[query] else 1)
+    assert len(rounds) == (0 if CUT[query].startswith("one") else 2 if "second operator" in CUT[query] else 1)
     if rounds:
         assert f"cells {CUT[query].replace('any number', '4')}" in " ".join(programs.text(made, cells=4).split())
     else:

@@ -68,9 +68,13 @@ def test_verify_still_finds_a_difference(spark, tmp_path, capsys):
 def test_verify_says_before_it_begins_that_spark_does_not_read_a_query(spark, tmp_path):
     write(tmp_path / "g", 0, [(1, 2, 1), (1, 5, 1), (2, 4, 1)])
     found = words(tmp_path, "--verify")
-    found[0] = "SELECT a.dst, b.dst AS d FROM g a ASOF JOIN g b ON a.src = b.src AND a.dst > b.dst"
-    with pytest.raises(SparkJobError, match=r"Spark's SQL, which does not read this query \(.*\): leave --verify out"):
-        command(submit, *found)
+    for query in (
+        "SELECT a.dst, b.dst AS d FROM g a ASOF JOIN g b ON a.src = b.src AND a.dst > b.dst",
+        "WITH RECURSIVE t(b) AS (SELECT src FROM g UNION SELECT g.dst FROM g JOIN t ON g.src = t.b) SELECT b FROM t",
+    ):
+        found[0] = query
+        with pytest.raises(SparkJobError, match=r"SQL, which does not read this query \(.*\): leave --verify out"):
+            command(submit, *found)
     found[0] = "SELECT src, COUNT(*) AS n FROM g GROUP BY src"
     with pytest.raises(SparkJobError, match="text in Spark's SQL, and this one is in duckdb: leave --verify out"):
         command(submit, *found, "--dialect", "duckdb")
