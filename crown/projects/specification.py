@@ -21,9 +21,9 @@ AUTO, INCREMENTAL, STRICT, FULL = POLICIES = ("auto", "incremental", "incrementa
 an error. STRICT: a source whose history was removed is an error, too. FULL: Spark recomputes every view."""
 SQL, PYTHON = ".sql", ".py"
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
-_OURS = "crown."
-SOURCE, INTO, REFRESH = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}refresh."
-_KEEP, _STATIC, _BAD = f"{_OURS}keep", f"{_OURS}static", f"{_OURS}on_bad_row"
+OURS = "crown."
+SOURCE, INTO, REFRESH = f"{OURS}source.", f"{OURS}into.", f"{OURS}refresh."
+_KEEP, _STATIC, _BAD = f"{OURS}keep", f"{OURS}static", f"{OURS}on_bad_row"
 
 Stamp = tuple[int, int]
 """Size and time of a file."""
@@ -47,6 +47,8 @@ class Specification:
     configuration: Mapping[str, str]
     database: str | None
     includes: tuple[str, ...]
+    read_with: tuple[Path, ...] = field(default=(), kw_only=True)
+    """Other files that the contents were read from."""
     _defined: Stamps = field(default_factory=dict, init=False)
 
     @classmethod
@@ -110,7 +112,7 @@ class Specification:
     @property
     def settings(self) -> dict[str, str]:
         """Returns the part of the configuration that is for Spark."""
-        return {key: value for key, value in self.configuration.items() if not key.startswith(_OURS)}
+        return {key: value for key, value in self.configuration.items() if not key.startswith(OURS)}
 
     @property
     def keep(self) -> int:
@@ -144,7 +146,7 @@ class Specification:
         return self._defined == self._stamps()
 
     def _stamps(self) -> Stamps:
-        return {str(file): stamp(file) for file in (self.file, *self.files())}
+        return {str(file): stamp(file) for file in (self.file, *self.read_with, *self.files())}
 
     def files(self) -> Iterator[Path]:
         """Yields the files of definitions. Raises ProjectError for a file that is neither SQL nor Python."""
@@ -167,14 +169,19 @@ def stamp(file: str | Path) -> Stamp | None:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    given = yaml_of(file)
+    if not isinstance(given, dict):
+        raise ProjectError(f"{file} is not a specification: write name:, storage: and libraries:")
+    return given
+
+
+def yaml_of(file: Path) -> Any:
+    """Returns the contents of a YAML file. Raises ProjectError if it cannot be read."""
     with needs("a pipeline project"):
         import yaml
     try:
-        given = yaml.safe_load(file.read_text(encoding="utf-8"))
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ProjectError(f"{file} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ProjectError(f"{file} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(given, dict):
-        raise ProjectError(f"{file} is not a specification: write name:, storage: and libraries:")
-    return given

@@ -3,7 +3,8 @@
 Models that are materialized as ``materialized_view``, or that have ``crown: true`` in their ``meta``, are the views of
 the pipeline; ``crown: full`` or another policy is their refresh policy. Models that are views and that these read are
 its temporary views. Everything else that they read (tables, seeds, snapshots, sources) is read from the catalog, or
-from the table that its ``meta`` names.
+from the table that its ``meta`` names. The ``vars`` of ``dbt_project.yml`` that begin with ``crown.`` or ``spark.`` are
+the configuration.
 
 A compiled query contains the ``relation_name`` of each relation that it reads, as it is in the manifest. This text
 identifies the view that is read.
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from crown.projects.locations import KINDS
-from crown.projects.specification import REFRESH, SOURCE
+from crown.projects.specification import OURS, REFRESH, SOURCE, yaml_of
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.project import Definition, Project
 
@@ -27,10 +28,12 @@ _KEPT, _META = "materialized_view", "crown"
 
 
 def manifest_of(path: Path) -> Path | None:
-    """Returns the manifest of a dbt project, given as the file, its folder, or the folder with ``dbt_project.yml``;
-    None if the path is not one of these."""
+    """Returns the manifest of a dbt project, given as the file, its folder, or ``dbt_project.yml`` or its folder; None
+    if the path is not one of these."""
     if path.name == MANIFEST:
         return path
+    if path.name == PROJECT:
+        return path.parent / "target" / MANIFEST
     if (path / PROJECT).is_file():
         return path / "target" / MANIFEST
     return path / MANIFEST if (path / MANIFEST).is_file() else None
@@ -49,7 +52,11 @@ def project_of(manifest: Path) -> Project:
             f"{manifest}: no model is to be maintained; materialize one as {_KEPT}, or give it meta: {{{_META}: true}}"
         )
     metas = {nodes[key]["name"]: _meta(nodes[key]) for key in views}
-    configuration = {REFRESH + name: meta for name, meta in metas.items() if isinstance(meta, str)}
+    folder = manifest.resolve().parent
+    folder = folder.parent if folder.name == "target" else folder
+    own = folder / PROJECT
+    configuration = _variables(own) if own.is_file() else {}
+    configuration |= {REFRESH + name: meta for name, meta in metas.items() if isinstance(meta, str)}
     names = {nodes[key]["relation_name"]: nodes[key]["name"] for key in views}
     for key in {key for view in views for key in _reads(nodes, view)}.difference(views):
         node = sources.get(key) or nodes.get(key, {})
@@ -66,10 +73,21 @@ def project_of(manifest: Path) -> Project:
         )
         for node in (nodes[key] for key in views)
     ]
-    folder = manifest.resolve().parent
-    folder = folder.parent if folder.name == "target" else folder
     name = str(given["metadata"].get("project_name") or folder.name)
-    return Project(name, manifest, folder, folder / "crown", configuration, None, (), made)
+    file = own if own.is_file() else manifest
+    return Project(name, file, folder, folder / "crown", configuration, None, (), made, read_with=(manifest,))
+
+
+def _variables(file: Path) -> dict[str, str]:
+    """Returns the configuration in the ``vars`` of ``dbt_project.yml``."""
+    given = yaml_of(file)
+    variables = given.get("vars") if isinstance(given, dict) else None
+    found = {str(k): str(v) for k, v in (variables if isinstance(variables, dict) else {}).items()}
+    for key in found:
+        if key.startswith((SOURCE, REFRESH)):
+            what = "source" if key.startswith(SOURCE) else "model"
+            raise SourceError(f"{file}: vars: {key}: write it into the meta of the {what} instead, as {_META}: ...")
+    return {key: value for key, value in found.items() if key.startswith((OURS, "spark."))}
 
 
 def _read(manifest: Path) -> dict[str, Any]:

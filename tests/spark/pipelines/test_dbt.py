@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from crown.errors import ProjectError
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.dbt import manifest_of, project_of
+from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.pipeline import Pipeline
 from tests.spark.pipelines.shop import table
 
@@ -119,3 +121,41 @@ def test_a_manifest_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(SourceError, match=r"manifest\.json is not a manifest of dbt"):
             project_of(file)
+
+
+def test_variables_of_dbt_are_the_configuration(tmp_path: Path) -> None:
+    file = manifest(
+        tmp_path,
+        [model("a", f"SELECT * FROM {SCHEMA}.r", ["source.shop.raw.r"], "materialized_view")],
+        {"source.shop.raw.r": {"name": "r", "relation_name": f"{SCHEMA}.r", "meta": {"crown": "csv:r?columns=k INT"}}},
+    )
+    assert manifest_of(tmp_path / "dbt_project.yml") == file
+    settings = "crown.keep: 5, crown.on_bad_row: quarantine, crown.static: r, crown.into.a: out, spark.jars: x.jar"
+
+    def write(variables: str) -> None:
+        (tmp_path / "dbt_project.yml").write_text(f"name: shop\nvars: {variables}\n")
+
+    write(f"{{{settings}, country: NL, shop: {{country: PT}}}}")
+    found = project_of(file)
+    assert (found.keep, found.on_bad_row, found.static) == (5, "quarantine", {"r"})
+    assert found.places == {"a": [str(tmp_path / "out")]}
+    assert found.settings == {"spark.jars": "x.jar"}
+    found.load(Session.later(lambda: pytest.fail("Spark is not needed"), {}, None), {})
+    assert found.is_current()
+    file.write_text(file.read_text() + " ")
+    assert not found.is_current(), "dbt has compiled the models again"
+    found.load(Session.later(lambda: pytest.fail("Spark is not needed"), {}, None), {})
+    write("{crown.keep: many}")
+    assert not found.is_current()
+    with pytest.raises(ProjectError, match=r"dbt_project\.yml: crown\.keep: many: write how many snapshots are kept"):
+        assert project_of(file).keep
+    for key, of in (("crown.source.r", "source"), ("crown.refresh.a", "model")):
+        write(f"{{{key}: full}}")
+        with pytest.raises(SourceError, match=rf"dbt_project\.yml: vars: {key}: write it into the meta of the {of}"):
+            project_of(file)
+    for text in ("", "vars:", "- x"):
+        (tmp_path / "dbt_project.yml").write_text(text)
+        assert project_of(file).keep == 1
+    (tmp_path / "dbt_project.yml").write_text("{")
+    with pytest.raises(ProjectError, match=r"dbt_project\.yml is not YAML"):
+        project_of(file)
