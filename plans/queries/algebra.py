@@ -19,7 +19,7 @@ Outside, the columns of a relation are its output names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -364,6 +364,33 @@ def bases(relation: Relation) -> Iterator[Source]:
             yield from (source for source in part.sources if source.input is None)
         if isinstance(part, Fixpoint):
             yield from (source for source in bases(part.body) if source.table != part.rows)
+
+
+def with_read_columns(relation: Relation) -> Relation:
+    """Returns a relation whose base tables have only those columns that decide its rows: columns that it reads, NOT
+    NULL columns and keys, and all columns of a table with distinct rows."""
+
+    def rule(part: Relation) -> Relation:
+        if isinstance(part, Fixpoint):
+            return replace(part, body=with_read_columns(part.body))
+        if not isinstance(part, Query):
+            return part
+        on = (expr for source in part.sources for expr in source.on)
+        exprs = (*part.conditions, *(expr for _, expr in part.outputs), *(e for _, key in part.keys for e in key), *on)
+        read = {name.lower() for expr in exprs for name in expr.columns}
+        return replace(
+            part, sources=tuple(source if source.input else _with_read(source, read) for source in part.sources)
+        )
+
+    return rebuilt(relation, rule)
+
+
+def _with_read(source: Source, read: Collection[str]) -> Source:
+    table = source.table
+    if table.distinct:
+        return source
+    kept = (c for c in table.columns if table.required(c.name) or f"{source.alias}.{c.name}".lower() in read)
+    return replace(source, table=replace(table, columns=tuple(kept)))
 
 
 def check_output_name(name: str) -> None:

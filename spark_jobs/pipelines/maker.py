@@ -33,7 +33,7 @@ _NOTHING: dict[str, Any] = {
     "positions": {},
     "since": {},
     "views": {},
-    "whole": True,  # False: a later batch of this version has the views that Spark computes
+    "whole": True,  # False: a later batch of this version has the views that Spark computes, or a run all views
     "behind": [],  # views that Spark computes, and that a refresh of other views has not updated
 }
 
@@ -258,6 +258,10 @@ class Maker:
                 self.finish(database, redone)
             if not database.note:
                 raise never
+            if any(name not in database.schema for name in database.note["views"]):
+                raise SourceError(
+                    "the columns of a source have changed, and no run has succeeded since: run the pipeline first"
+                )
             demand(database)
             with record.failures():
                 report.phases["open"] = time.monotonic() - begun

@@ -17,7 +17,9 @@ from crown.durable.identity import Identity
 from crown.durable.opening import reopened_database
 from crown.durable.recovery import damaged, history
 from crown.errors import CrownError, DamagedStateError, FunctionError, LockedStateError
-from plans.schema import Schema
+from crown.ingest.tables.columns import WEIGHT
+from crown.projects.changes import nothing, schema_of, with_weights
+from plans.schema import Schema, Table
 from spark_jobs.errors import CheckpointError
 
 _REPLAY = 256
@@ -115,22 +117,22 @@ class PipelineState:
             ) from None
 
     def rebuild(self, schema: Schema) -> None:
-        """Creates a database with other tables from this one. The rows of a table whose columns are the same are taken
-        over.
+        """Creates a database with other tables from this one, which has the rows of this one.
 
-        Views are registered by the run that follows.
+        A table whose columns are others is read in full by the run that follows, and compared with these rows. That run
+        registers the views, too. The version of the rows is then no version of the views, so it cannot be restored.
         """
         fresh, old = self._fresh, self._folder / "state"
         shutil.rmtree(fresh, ignore_errors=True)
         with reopened_database(old, verify=self._verify)[0] as before:
-            same = [table.name for table in before.tables if table.name in schema and schema[table.name] == table]
             note = before.note
             with reopened_database(fresh, schema)[0] as made:
                 if note is not None:  # else the first run was refused, and there are no rows
-                    names = {name.lower() for name in same}
-                    positions = {name: at for name, at in note["positions"].items() if name in names}
-                    rows = {name: before.table(name) for name in same}
-                    made.apply(rows, note={**note, "positions": positions})
+                    known = [table for table in before.tables if table.name in schema]
+                    same = {table.name.lower() for table in known if schema[table.name] == table}
+                    positions = {name: at for name, at in note["positions"].items() if name in same}
+                    rows = {t.name: _fitted(before.table(t.name), t, schema[t.name]) for t in known}
+                    made.apply(rows, note={**note, "positions": positions, "whole": False})
                     self.commit(note["version"], made.batches)
         old.rename(self._old)
         fresh.rename(old)
@@ -156,6 +158,25 @@ class PipelineState:
                 yield database, [deltas[batch] for batch in sorted(deltas)]
         except DamagedStateError as error:
             raise CheckpointError(f"{error} (crown pipelines run --verify)") from error
+
+
+def _fitted(rows: pa.Table, before: Table, now: Table) -> pa.Table:
+    """Returns the rows of a table in other columns: a column that was not there, or had another type, is NULL.
+
+    No rows if this may not be NULL, or if rows must not be equal: then every view that reads the table is a new one.
+    """
+    if before == now:
+        return rows
+    missing = {c.name for c in now.columns if (old := before.column(c.name)) is None or old.type != c.type}
+    required = {c.name for c in now.columns if now.required(c.name)}
+    if now.distinct or now.key != before.key or any(n in missing or not before.required(n) for n in required):
+        return with_weights(nothing(now), 1)
+    given = dict(zip((name.lower() for name in rows.column_names), rows.columns, strict=True))
+    columns = [
+        pa.nulls(rows.num_rows, field.type) if field.name in missing else given[field.name.lower()]
+        for field in schema_of(now)
+    ]
+    return pa.table(columns, schema_of(now)).append_column(WEIGHT, rows[WEIGHT])
 
 
 def _taken(folder: Path) -> CheckpointError:

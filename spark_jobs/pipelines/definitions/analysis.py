@@ -27,7 +27,7 @@ from plans.errors import PlanError
 from plans.program import Program
 from plans.programs.named import added, empty, schema_of
 from plans.programs.reads import functions_of
-from plans.queries.algebra import Relation
+from plans.queries.algebra import Relation, with_read_columns
 from plans.schema import Schema, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
@@ -44,7 +44,8 @@ _seen: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Analyzed:
-    """A view: its definition, its relation's columns, what it reads, and a digest of its query as Spark reads it.
+    """A view: its definition, its relation's columns, what it reads, and a digest of its query as Spark reads it, which
+    columns that it does not read do not change.
 
     ``reads``: names of sources and views; ``refused``: why it cannot be maintained, or None; ``relation``: its query
     over a schema of what it reads, None if the analysis was read from a file.
@@ -235,7 +236,7 @@ class _Reader:
             schema = Schema(tuple(known.values()))
             relation = relation_of(self._apart, frame, schema)
             made = added(empty(schema), _ANY, relation)  # a PlanError if it cannot be maintained
-            digest.update(repr([relation, *map(repr, functions_of(made))]).encode())
+            digest.update(repr([with_read_columns(relation), *map(repr, functions_of(made))]).encode())
             refused = None
         except PlanError as error:
             refused = error.message + (f"; {error.hint}" if error.hint else "")
@@ -244,6 +245,7 @@ class _Reader:
             if read in self._views:
                 digest.update(self._views[read].digest.encode())
         table = supported_table(definition.name, frame.schema)
+        digest.update(repr(table).encode())
         reading = partial(relation_of, self._apart, frame)
         self._views[name] = Analyzed(definition, table, reads, digest.hexdigest(), refused, reading)
         register(self._apart, table)

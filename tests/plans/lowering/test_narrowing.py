@@ -10,8 +10,9 @@ import pytest
 
 import crown
 import plans
+from plans.planner import parse
 from plans.programs.stages import GroupStage, OverStage
-from plans.queries.algebra import Over, Query, Relation, rebuilt
+from plans.queries.algebra import Over, Query, Relation, rebuilt, with_read_columns
 
 SCHEMA = {"r": {"g": "int64", "v": "int64", "w": "int64"}}
 MOST = 2**63 - 1
@@ -81,3 +82,35 @@ def test_what_is_made_of_a_part_is_known_by_its_identity_only_while_the_part_is_
 
 def groups(query: str) -> list[GroupStage]:
     return [stage for stage in plans.program(query, SCHEMA).stages if isinstance(stage, GroupStage)]
+
+
+@pytest.mark.parametrize(
+    ("query", "read"),
+    [
+        ("SELECT g, SUM(v) AS s FROM r GROUP BY g", {"g", "v"}),
+        ("SELECT COUNT(*) AS n FROM r", set()),
+        ("SELECT a.g FROM r a JOIN r b ON a.v = b.w", {"g", "v", "w"}),
+        ("SELECT g FROM r a WHERE NOT EXISTS (SELECT 1 FROM r b WHERE b.v = a.w)", {"g", "v", "w"}),
+        (
+            "WITH RECURSIVE t(g) AS (SELECT g FROM r UNION SELECT r.v FROM r JOIN t ON r.g = t.g) SELECT g FROM t",
+            {"g", "v"},
+        ),
+        ("SELECT g FROM (SELECT g, ROW_NUMBER() OVER (PARTITION BY g ORDER BY v) AS n FROM r) WHERE n = 1", {"g", "v"}),
+        ("SELECT * FROM r", {"g", "v", "w"}),
+    ],
+)
+def test_a_relation_is_the_same_with_other_columns_that_it_does_not_read(query: str, read: set[str]) -> None:
+    def of(columns: dict[str, str]) -> str:
+        return repr(with_read_columns(parse(query, {"r": columns})))
+
+    for name in SCHEMA["r"]:
+        other = {n: "string" if n == name else t for n, t in SCHEMA["r"].items()}
+        try:
+            same = of(other) == of(SCHEMA["r"])
+        except plans.PlanError:  # a sum of texts
+            same = False
+        assert same == (name not in read), name
+    more = SCHEMA["r"] | {"more": "int64"}
+    assert (of(more) == of(SCHEMA["r"])) == ("*" not in query.replace("COUNT(*)", ""))
+    demanded = {"columns": more | {"more": "int64 not null"}}
+    assert repr(with_read_columns(parse(query, {"r": demanded}))) != of(SCHEMA["r"]), "a state without it has no rows"

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 import crown
 from crown.errors import CrownError, ProjectError
 from plans.expressions.functions import user
 from plans.search.cells.groups import Group, Groups
+from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.definitions.stored import stored_analysis
@@ -235,3 +236,66 @@ def test_a_project_names_delta_tables_in_its_configuration(spark, tmp_path: Path
     (tmp_path / "spark-pipeline.yml").write_text(f"{text}data/r\n")
     with pytest.raises(ProjectError, match="write the kind of the table, a colon and where it is"):
         Pipeline.of(spark, Project.of(tmp_path))
+
+
+def test_views_that_do_not_read_a_column_keep_their_tables_when_it_comes_changes_and_goes(
+    spark, tmp_path: Path
+) -> None:
+    write, state = partial(write_deltalake, tmp_path / "r"), tmp_path / "state"
+
+    def made() -> Pipeline:
+        found = crown.spark.pipeline(spark, state, keep=5)
+        found.source("r", f"delta:{tmp_path / 'r'}")
+        found.view("n", "SELECT k, COUNT(*) AS n FROM r GROUP BY k", into=str(tmp_path / "published"))
+        found.view("every", "SELECT * FROM r")
+        found.view("bits", "SELECT *, BIT_OR(k) OVER (ORDER BY k) AS bits FROM r WHERE rand() < 2")
+        return found
+
+    def rows(view: str) -> Counter[tuple[object, ...]]:
+        return table(state / "tables" / view)
+
+    write(pa.table({"k": [1, 2, 2]}))
+    made().run()
+    kept = DeltaTable(state / "tables" / "n").metadata().id
+    for number, given in enumerate(({"k": [2], "more": ["x"]}, {"k": [3], "more": [4]}, {"k": [1, 1]})):
+        if number:
+            write(
+                pa.table({"k": [1, 2, 2, 2]} | ({"more": [1, 2, 3, 4]} if number == 1 else {})),
+                mode="overwrite",
+                schema_mode="overwrite",
+            )
+        write(pa.table(given), mode="append", schema_mode="merge")
+        found = made()
+        report = found.run()
+        assert report.read["r"][1] == "read in full and compared"
+        truth = DeltaTable(tmp_path / "r").to_pyarrow_table()
+        counted = Counter((k, n) for k, n in Counter(truth["k"].to_pylist()).items())
+        assert rows("n") == table(tmp_path / "published") == counted
+        assert rows("every") == Counter(tuple(row.values()) for row in truth.to_pylist())
+        assert sum(rows("bits").values()) == truth.num_rows
+        assert DeltaTable(state / "tables" / "n").metadata().id == kept
+        assert found.status()["history"] == [report.version], "a new history"
+        assert report.changed["n"][0] <= 2
+
+
+def test_a_state_with_other_columns_is_only_run_until_it_has_its_views(spark, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "1.csv").write_text("k\n1\n")
+
+    def made(columns: str) -> Pipeline:
+        found = crown.spark.pipeline(spark, tmp_path / "state")
+        found.source("r", f"csv:{tmp_path / 's'}?columns={columns}")
+        found.view("n", "SELECT COUNT(*) AS n FROM r")
+        return found
+
+    made("k INT").run()
+    (tmp_path / "s" / "1.csv").write_text("k,more\n1,x\n")
+    found = made("k INT, more INT")
+    with pytest.raises(ProjectError, match="'x' does not fit"):
+        found.run()
+    assert found.status()["history"] == []
+    for again in (lambda: found.restore(1), lambda: found.drop("m")):
+        with pytest.raises(SourceError, match="the columns of a source have changed, and no run has succeeded since"):
+            again()
+    made("k INT, more STRING").run()
+    assert table(tmp_path / "state" / "tables" / "n") == Counter([(1,)])
