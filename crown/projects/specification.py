@@ -55,6 +55,8 @@ class Specification:
     def of(cls, path: Path) -> Self:
         """Returns the contents of a specification file, given as the file or its folder. Definitions are not read."""
         file = path
+        if not path.exists():
+            raise ProjectError(f"{path} does not exist: name the folder or the file of a pipeline project")
         if path.is_dir():
             found = [path / name for name in SPECIFICATIONS if (path / name).is_file()]
             if not found and (path / "dbt_project.yml").is_file():

@@ -53,6 +53,10 @@ _KNOWN = [
         "{0} is missing, and a batch needs it: restore it. Files of an input folder must not be changed or deleted",
     ),
     (
+        re.compile(rf"reading file {_FILE}\. .*?MALFORMED_RECORD_IN_PARSING", re.S),
+        "{0} has a row that does not fit the columns of its stream: correct the row, and start the job again",
+    ),
+    (
         re.compile(
             rf"(?:reading file|not a Parquet file:?|Could not read footer for file:?) {_FILE}(?:\. | is not|\s|$)", re.M
         ),
@@ -184,6 +188,7 @@ def _written(folder: Path | None, text: str) -> Path:
     name = f"crown-error-{time.strftime('%Y%m%d-%H%M%S')}.log"
     if folder is not None:
         with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
             write_durably(folder / name, text.encode())
             return folder / name
     write_durably(scratch_root() / name, text.encode())

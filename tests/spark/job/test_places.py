@@ -238,6 +238,10 @@ REPORTS = {
     "Caused by: CSV header does not conform to the schema.\n Header: src, to\n Schema: src, dst\n"
     "Expected: dst but found: to\nCSV file: file:///in/2.csv\n\tat x": "line of /in/2.csv is src, to, but .* src, dst",
     "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/3.parquet. SQLSTATE": "/in/3.parquet",
+    "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/4.json.  SQLSTATE: KD001\n\tat org\n"
+    "Caused by: org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records": (
+        "/in/4.json has a row that does not fit the columns of its stream"
+    ),
     "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.": "another job is running",
     "java.lang.OutOfMemoryError: Java heap space": "--memory",
     "java.lang.Whatever: no idea": "the job stopped, because Spark could not go on",
@@ -246,8 +250,8 @@ REPORTS = {
 
 @pytest.mark.parametrize("report", REPORTS)
 def test_a_report_of_sparks_becomes_one_sentence_that_names_the_file_with_it(tmp_path, report):
-    said = str(reported(RuntimeError(report), tmp_path))
-    (log,) = tmp_path.glob("crown-error-*.log")
+    said = str(reported(RuntimeError(report), tmp_path / "not" / "there"))
+    (log,) = (tmp_path / "not" / "there").glob("crown-error-*.log")
     assert report in log.read_text()
     assert said.endswith(f"(Spark's own report is in {log})")
     assert "\n" not in said
