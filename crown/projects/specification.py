@@ -22,8 +22,8 @@ an error. STRICT: a source whose history was removed is an error, too. FULL: Spa
 SQL, PYTHON = ".sql", ".py"
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
 OURS = "crown."
-SOURCE, INTO, REFRESH = f"{OURS}source.", f"{OURS}into.", f"{OURS}refresh."
-_KEEP, _STATIC, _BAD = f"{OURS}keep", f"{OURS}static", f"{OURS}on_bad_row"
+SOURCE, INTO, REFRESH = _OF_ONE = (f"{OURS}source.", f"{OURS}into.", f"{OURS}refresh.")
+_KEEP, _STATIC, _BAD = _SINGLE = (f"{OURS}keep", f"{OURS}static", f"{OURS}on_bad_row")
 
 Stamp = tuple[int, int]
 """Size and time of a file."""
@@ -50,6 +50,12 @@ class Specification:
     read_with: tuple[Path, ...] = field(default=(), kw_only=True)
     """Other files that the contents were read from."""
     _defined: Stamps = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        for key in self.configuration:
+            if key.startswith(OURS) and key not in _SINGLE and not key.startswith(_OF_ONE):
+                there = ", ".join((*_SINGLE, *(f"{prefix}NAME" for prefix in _OF_ONE)))
+                raise ProjectError(f"{self.file}: {key} is no setting: write one of {there}")
 
     @classmethod
     def of(cls, path: Path) -> Self:

@@ -335,4 +335,5 @@ def _register(analysis: Analysis, database: DurableDatabase, note: Mapping[str, 
         for view in analysis.views
         if view.refused is None and view.definition.name not in kept and view.relation is not None
     }
-    database.define(fresh, drop=stale, note=without(note, {*fresh, *stale}) if note["version"] else None)
+    others = [name for name in (*fresh, *stale) if digests.get(name) != note["views"].get(name)]  # not after a rebuild
+    database.define(fresh, drop=stale, note=without(note, others) if note["version"] else None)

@@ -113,6 +113,11 @@ SPECIFICATIONS = [
     ("configuration:", "configuration:\n  crown.into.nothing: folder", "there is no view called nothing"),
     ("configuration:", "configuration:\n  crown.static: nothing", "crown.static: there is no source nothing"),
     ("configuration:", "configuration:\n  spark.sql.ansi.enabled: false", "changes what queries mean"),
+    (
+        "configuration:",
+        "configuration:\n  crown.on_bad_rows: quarantine",
+        "yml: crown.on_bad_rows is no setting: write one of crown.keep, crown.static, crown.on_bad_row, crown.source",
+    ),
     ("storage: storage", "storage: s3://a/b", "is kept in a local folder"),
     ("name: shop", "title: shop", "unknown field title"),
 ]
@@ -163,6 +168,8 @@ def test_a_project_takes_no_options_of_tables(tmp_path: Path) -> None:
         crown.database(shop.folder, on_missing="raise")
     with pytest.raises(crown.ProjectError, match=r"neither spark-pipeline.yml"):
         crown.database(tmp_path)
+    with pytest.raises(crown.ProjectError, match=r"spark-pipeline.yml does not exist: name the folder or the file"):
+        crown.database(tmp_path / "spark-pipeline.yml")
     (tmp_path / "dbt_project.yml").touch()
     with pytest.raises(crown.ProjectError, match=r"is a project of dbt, which needs Spark: write crown pipelines run"):
         crown.database(tmp_path)

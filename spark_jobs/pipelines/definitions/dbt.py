@@ -86,7 +86,7 @@ def _variables(file: Path) -> dict[str, str]:
     for key in found:
         if key.startswith((SOURCE, REFRESH)):
             what = "source" if key.startswith(SOURCE) else "model"
-            raise SourceError(f"{file}: vars: {key}: write it into the meta of the {what} instead, as {_META}: ...")
+            raise SourceError(f"{file}: vars: {key}: write it into the meta of the {what} instead, under {_META}")
     return {key: value for key, value in found.items() if key.startswith((OURS, "spark."))}
 
 

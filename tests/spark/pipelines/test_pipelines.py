@@ -23,6 +23,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.definitions.stored import stored_analysis
+from spark_jobs.pipelines.delivery import Delivery
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.reports import group_lines
 from spark_jobs.pipelines.state import PipelineState
@@ -239,9 +240,12 @@ def test_a_project_names_delta_tables_in_its_configuration(spark, tmp_path: Path
 
 
 def test_views_that_do_not_read_a_column_keep_their_tables_when_it_comes_changes_and_goes(
-    spark, tmp_path: Path
+    spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, state = partial(write_deltalake, tmp_path / "r"), tmp_path / "state"
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
 
     def made() -> Pipeline:
         found = crown.spark.pipeline(spark, state, keep=5)
@@ -266,6 +270,10 @@ def test_views_that_do_not_read_a_column_keep_their_tables_when_it_comes_changes
             )
         write(pa.table(given), mode="append", schema_mode="merge")
         found = made()
+        with monkeypatch.context() as patch:
+            patch.setattr(Delivery, "demand_keys", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                found.run()
         report = found.run()
         assert report.read["r"][1] == "read in full and compared"
         truth = DeltaTable(tmp_path / "r").to_pyarrow_table()
