@@ -22,7 +22,7 @@ from tests.oracles import duck
 from tests.oracles.database import Database, to_arrow
 
 Changes = list[tuple[tuple[Any, ...], int]]
-_WORK = {
+WORK = {
     "live_bytes", "dictionary", "blocks", "emitted", "live_flips", "max_delay", "p_updates", "r_updates", "s_updates",
     "steps", "touched", "touched_above",
 }  # fmt: skip
@@ -103,7 +103,7 @@ class Stepwise:
     def aborted(self, changes: Mapping[str, Changes], read: int) -> None:
         """Aborts a batch in both after some parts of its deltas are read, and compares all but the work."""
         batch = self.given(changes)
-        self.apart |= _WORK  # also where the first view refuses the batch, which the other does not get then
+        self.apart |= WORK  # also where the first view refuses the batch, which the other does not get then
         for view in (self.view, self.other):
             delivery = view.apply_batches(batch)
             for _ in range(read):
@@ -145,7 +145,7 @@ class Stepwise:
         for number in range(len(first["stages"])):
             assert of[0].known(number) == of[1].known(number)
             stage = self.view._engine.stages[number]
-            if stage.parts and not isinstance(stage, Join) and not self.apart >= _WORK:  # a join counts by itself
+            if stage.parts and not isinstance(stage, Join) and not self.apart >= WORK:  # a join counts by itself
                 assert of[0].work[number][13:20].tolist() == of[1].work[number][13:20].tolist()
 
     def is_duckdbs(self) -> None:

@@ -24,8 +24,9 @@ Terms:
 
 Constants of layouts have one prefix each: ``P_`` plan, ``R_`` run, ``B_`` block, ``S_`` source, and in the plan ``F_``
 feed, ``I_`` join input, ``J_`` join, ``V_`` visit, ``N_`` net, ``G_`` groups, ``U_`` union, ``C_`` pointwise stage,
-``L_`` recursion, ``O_`` first rows in order; ``IS_``, ``JS_``, ``GS_``, ``CS_``, ``LS_`` and ``OS_`` are the words of
-an operator in the state. ``..._AT`` is an offset in the plan, ``..._COUNT`` a number of items, ``..._WORDS`` a size.
+``L_`` recursion, ``O_`` stage with ordered rows, ``W_`` window functions; ``IS_``, ``JS_``, ``GS_``, ``CS_``, ``LS_``,
+``OS_`` and ``WS_`` are the words of an operator in the state. ``..._AT`` is an offset in the plan, ``..._COUNT`` a
+number of items, ``..._WORDS`` a size.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from crown.kernels.memory.addresses import words_at
 from crown.kernels.memory.arena import H_BUDGET, H_EMITTED, H_LIVE, H_R_UPDATES, H_ROWS, ZERO
 from crown.kernels.memory.pointers import beyond, constants, words
 from crown.kernels.strings import code_of
-from crown.programs.kernels import feeds, groups, join_inputs, joins, pointwise, rounds, sources, tops, unions
+from crown.programs.kernels import feeds, groups, join_inputs, joins, overs, pointwise, rounds, sources, tops, unions
 from crown.programs.kernels.blocks import (
     ARENA,
     B_CODES,
@@ -91,8 +92,9 @@ NO_OUTPUT = -2  # the call has no output: other stages follow
     COUNT_DERIVED,  # see ``rounds``
     END_ROUND,  # see ``rounds``: the operators after the last ``BEGIN_ROUNDS`` may follow again
     TOP,  # see ``tops``
-) = range(11)
-STATEFUL = (JOIN, GROUPS, POINTWISE, COUNT_DERIVED, END_ROUND, TOP)
+    OVER,  # see ``overs``
+) = range(12)
+STATEFUL = (JOIN, GROUPS, POINTWISE, COUNT_DERIVED, END_ROUND, TOP, OVER)
 # Words of a run, at the beginning of the state. The blocks follow, those of sources first, then the operators.
 (
     R_MESSAGE_WORDS,  # size of the message; 0 if there is none
@@ -116,7 +118,7 @@ STAGES_FOLLOW = 28  # all operators are done, and the program has other stages
 UNKNOWN_TEXT = 29  # a looked-up text is unknown; the operator has not begun
 NO_CODE = 30  # a decimal has to be stored in the dictionary; the operator has not begun
 ROUNDS_STOPPED = 31  # a recursion has no room for another round
-TOP_NOT_BEGUN = 32  # a top stage has no room for its changes, or rejects them
+NOT_BEGUN = 32  # a stage with ordered rows has no room for its changes, or rejects them
 ALL_DONE = (group_batch.DONE, MESSAGE_TOO_LARGE, NO_MESSAGE)
 MAX_MESSAGE_ROWS = 1 << 16  # of a record batch
 
@@ -250,23 +252,20 @@ def _apply_groups(plan, op, dictionary, octets, memory, state, grown):
 
 
 @device
-def _apply_pointwise(plan, op, memory, state, grown):
-    """Applies a block of events to a pointwise stage. Returns ``DONE`` or ``BUDGET``."""
-    free = pointwise.apply_pointwise(plan, op, memory, state[R_FREE], state, R_BLOCKS, grown)
+def _apply_small(kind, plan, op, dictionary, octets, memory, state, slots, grown):
+    """Applies a block to a pointwise, top or window stage. Returns ``DONE``, or why it stopped."""
+    free = state[R_FREE]
+    if kind == TOP:
+        free = tops.apply_top(plan, op, dictionary, octets, memory, free, state, R_BLOCKS, grown)
+    elif kind == OVER:
+        secret = plan[P_SECRET]
+        free = overs.apply_over(plan, op, secret, dictionary, octets, memory, free, state, R_BLOCKS, slots, grown)
+    else:
+        free = pointwise.apply_pointwise(plan, op, memory, free, state, R_BLOCKS, grown)
     if free < 0:
-        return group_batch.OVER_BUDGET
+        return ZERO + (group_batch.OVER_BUDGET if kind == POINTWISE else NOT_BEGUN)
     state[R_FREE] = free
-    return group_batch.DONE
-
-
-@device
-def _apply_top(plan, op, dictionary, octets, memory, state, grown):
-    """Applies a net to a top stage. Returns ``DONE`` or ``TOP_NOT_BEGUN``."""
-    free = tops.apply_top(plan, op, dictionary, octets, memory, state[R_FREE], state, R_BLOCKS, grown)
-    if free < 0:
-        return TOP_NOT_BEGUN
-    state[R_FREE] = free
-    return group_batch.DONE
+    return ZERO + group_batch.DONE
 
 
 @device
@@ -280,13 +279,16 @@ def _end_round(plan, op, memory, state):
 
 
 @device
-def _locate_output(plan, state):
-    """Notes where the output is, if it is a block."""
+def _locate_output(plan, memory, state):
+    """Notes where the output is, if it is a block. Its columns are equally far apart, and the weights follow them."""
     if plan[P_OUTPUT] >= 0:
         output = R_BLOCKS + BLOCK_WORDS * plan[P_OUTPUT]
-        count = state[output + B_TUPLES]
-        state[R_OUTPUT_ROWS], state[R_OUTPUT_STRIDE] = count, count
-        state[R_OUTPUT_START] = state[output + B_WEIGHTS] - plan[P_OUTPUT_WIDTH] * count
+        stride, forms = state[output + B_TUPLES], beyond(memory, state[output + B_FORMS])
+        state[R_OUTPUT_ROWS] = stride
+        if plan[P_OUTPUT_WIDTH] > 1:
+            stride = forms[3] - forms[1]
+        state[R_OUTPUT_STRIDE] = stride
+        state[R_OUTPUT_START] = state[output + B_WEIGHTS] - plan[P_OUTPUT_WIDTH] * stride
 
 
 @device
@@ -369,8 +371,6 @@ def _apply_batch(batches, plan, texts, text_address, dictionary, octets, base, m
                 status = _apply_join(plan, op, memory, state, slots, grown)
             elif kind == GROUPS:
                 status = _apply_groups(plan, op, dictionary, octets, memory, state, grown)
-            elif kind == TOP:
-                status = _apply_top(plan, op, dictionary, octets, memory, state, grown)
             elif kind == END_ROUND:
                 status, following = _end_round(plan, op, memory, state)
             elif kind == COUNT_DERIVED:
@@ -378,14 +378,14 @@ def _apply_batch(batches, plan, texts, text_address, dictionary, octets, base, m
                 state[R_FREE] = free
                 status = ZERO + (ROUNDS_STOPPED if result == rounds.STOPPED else group_batch.DONE)
             else:
-                status = _apply_pointwise(plan, op, memory, state, grown)
+                status = _apply_small(kind, plan, op, dictionary, octets, memory, state, slots, grown)
             grown += arena[H_LIVE] - live
         else:
             status = _apply_stateless(plan, dictionary, memory, state, slots, number)
     if status == group_batch.DONE and plan[P_OUTPUT] == NO_OUTPUT:
         return STAGES_FOLLOW
     if status == group_batch.DONE:
-        _locate_output(plan, state)
+        _locate_output(plan, memory, state)
         _update_counters(plan, base, memory, state)
     return status
 
@@ -426,7 +426,7 @@ def run(
         return NO_MESSAGE
     columns = beyond(plan, plan[P_COLUMNS_AT])
     if start >= 0:
-        values, weights = beyond(memory, start), beyond(memory, start + plan[P_OUTPUT_WIDTH] * count)
+        values, weights = beyond(memory, start), beyond(memory, start + plan[P_OUTPUT_WIDTH] * stride)
     else:
         core = plan[-1 - start + STATE]
         values = words_at(state[core + joins.JS_BUFFER], state[core + joins.JS_BUFFER + 1])

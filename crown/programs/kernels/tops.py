@@ -19,33 +19,37 @@ from crown.programs.kernels.blocks import (
 from crown.stages.kernels.over.partitions import DONE
 from crown.stages.kernels.trees.tops import changed
 
-# Words of a top stage in the plan, behind those of its head.
+# Words of a stage with ordered rows in the plan, behind those of its head.
 (
-    O_TABLE,  # the table of its groups
+    O_TABLE,  # the table of its groups, or partitions
     O_NET,  # number of the block with the net of its feed
-    O_OUTPUT,  # number of the block of the changes of the windows
+    O_OUTPUT,  # number of the block of the rows that change
     O_WIDTH,  # columns of a stored row
-    O_FORMS_AT,  # offset of the forms of these
+    O_FORMS_AT,  # offset of the forms of the output
     O_KEY_COUNT,  # columns of the key of a group
     O_KEYS_AT,  # offset of the list of these
     O_COLUMN_COUNT,  # columns of the order
     O_ORDER_AT,  # offset of the order, see ``crown.stages.kernels.trees.nodes``
     O_SHAPE_AT,  # offset of the shape of a tree
+    ORDERED_WORDS,
+) = range(HEAD_WORDS, HEAD_WORDS + 11)
+# Words of a top stage in the plan, behind those.
+(
     O_OFFSET,  # position of the first row of a window
     O_END,  # position after the last one
     TOP_WORDS,
-) = range(HEAD_WORDS, HEAD_WORDS + 13)
-# Words of a top stage in the state.
+) = range(ORDERED_WORDS, ORDERED_WORDS + 3)
+# Words of a stage with ordered rows in the state.
 (
     OS_ARENA,  # address of its arena
     OS_ARENA_WORDS,  # size of the arena
     OS_PATH,  # address of the scratch in which the path to a row is stored
     OS_PATH_WORDS,  # size of it
     OS_ROOM,  # rows for which there is room in the output
-    TOP_STATE_WORDS,
+    ORDERED_STATE_WORDS,
 ) = range(6)
 ROWS_PER_CHANGE = 3  # of the output, for a change by one copy
-_UNLIMITED = 1 << 62
+UNLIMITED = 1 << 62  # a budget
 
 
 @device
@@ -112,7 +116,7 @@ def apply_top(plan, op, dictionary, octets, memory, free, state, blocks, grown):
         taken, inverse = done[0], beyond(memory, free + (width + 1) * room)
         for i in range(taken):
             inverse[i] = -weights[i]
-        arena[H_BUDGET] = _UNLIMITED
+        arena[H_BUDGET] = UNLIMITED
         _apply(plan, op, arena, path, dictionary, octets, memory, keys, strides, inverse, taken, rows, room, done)
     arena[H_BUDGET] = budget
     if status != DONE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 from crown.expressions.program import native
 from crown.ingest.batch import StoredInput
@@ -12,6 +13,7 @@ from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines.feeds import FeedOperator, NetOperator, UnionOperator
 from crown.programs.pipelines.groups import GroupsOperator
 from crown.programs.pipelines.joins import JoinInputOperator, JoinOperator
+from crown.programs.pipelines.overs import OverOperator
 from crown.programs.pipelines.pipeline import Operator, Pipeline, Stateful
 from crown.programs.pipelines.plan import Block, Blocks, forms_of_types
 from crown.programs.pipelines.pointwise import PointwiseOperator
@@ -25,6 +27,7 @@ from crown.stages.fixpoint import Fixpoint
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
 from crown.stages.linear import Linear
+from crown.stages.over.stage import Over
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part, Stage
 from crown.stages.state.memory import OWN_PARTS, parts_of
@@ -34,6 +37,7 @@ from plans.expressions.expr import Expr
 from plans.programs.reads import key_of
 from plans.programs.stages import FixpointStage
 
+Form = TypeVar("Form")
 _READS_EXCLUDED = "it reads stage"  # begins the reason of a stage that reads an excluded one
 
 
@@ -132,11 +136,11 @@ class _Builder:
 
     def _reasons(self, numbers: Sequence[int]) -> str:
         """Returns why stages are excluded. Leaves out reasons of stages that read other excluded ones."""
-        reasons = [number for number in numbers if not self._excluded[number].startswith(_READS_EXCLUDED)] or numbers[
-            :1
-        ]
+        own = [number for number in numbers if not self._excluded[number].startswith(_READS_EXCLUDED)]
         several = len(self._runtime.stages) > 1 and (len(numbers) > 1 or not self._after_gate)
-        return ", ".join(self._excluded[number] + (f" (stage {number})" if several else "") for number in reasons)
+        return ", ".join(
+            self._excluded[number] + (f" (stage {number})" if several else "") for number in own or numbers[:1]
+        )
 
     def _check_lookups(self) -> None:
         """Raises _NotNative if deletes of a relation are looked up in an excluded join."""
@@ -159,12 +163,15 @@ class _Builder:
         elif isinstance(stage, Pointwise):
             self._add_pointwise(stage, number)
         elif isinstance(stage, Top) and self._body is None:
-            self._add_top(stage, number)
+            read = self._block_of[key_of(stage.inputs[0])]
+            self._block_of[number] = self._add_windows(stage, number, read, self._memory_of(number))
+        elif isinstance(stage, Over) and self._body is None:
+            self._add_over(stage, number)
         elif isinstance(stage, Fixpoint) and self._body is None:
             self._add_fixpoint(stage, number)
         else:
             raise _NotNative(
-                "only joins, groups, set operations, linear stages, recursions and LIMIT have a native form"
+                "only joins, groups, window functions, set operations, recursions and LIMIT have a native form"
             )
 
     def _add(self, operator: Operator) -> None:
@@ -222,9 +229,7 @@ class _Builder:
         united = weights != [1] or (stage.netted and last)  # the columns of the output must be adjacent
         feeds = self._add_feeds(stage, stores_codes=united or not stage.netted)
         terms = [(events, weight) for (_, events), weight in zip(feeds, weights, strict=True)]
-        block = terms[0][0]
-        if united:
-            block = self._add_union(terms, stage)
+        block = self._add_union(terms, stage) if united else terms[0][0]
         if not stage.netted:
             block = self._add_net(block, len(stage.columns))
         self._block_of[number] = block
@@ -246,9 +251,7 @@ class _Builder:
 
     def _add_feeds(self, stage: Linear | Pointwise | Fixpoint, stores_codes: bool) -> list[tuple[Block, Block]]:
         """Adds the feeds of a stage. Returns the input and the output of each. ``stores_codes``: see ``_feed``."""
-        feeds = stage.native_feeds()
-        if isinstance(feeds, str):
-            raise _NotNative(feeds)
+        feeds = _native(stage.native_feeds())
         reads = [self._block_of[key_of(source)] for source in stage.inputs]
         return [(read, self._add_feed(read, feed, stores_codes)) for read, feed in zip(reads, feeds, strict=True)]
 
@@ -270,10 +273,7 @@ class _Builder:
         self._add(operator)
         if last:
             return
-        native_feed = stage.cores[0].head.native_feed
-        if isinstance(native_feed, str):
-            raise _NotNative(native_feed)
-        output = rows
+        native_feed, output = _native(stage.cores[0].head.native_feed), rows
         if native_feed is not None:
             output = self._add_feed(output, native_feed, stores_codes=not stage.adds_up, after_join=True)
             operator.has_feed = True
@@ -310,21 +310,22 @@ class _Builder:
         self._add(join_input)
         return join_input
 
-    def _add_top(self, stage: Top, number: int) -> None:
-        read = self._block_of[key_of(stage.inputs[0])]
-        self._block_of[number] = self._add_windows(stage, number, read, self._memory_of(number))
-
     def _add_windows(self, stage: Top, number: int | None, read: Block, part: Part) -> Block:
         """Adds a top stage that reads a block. Returns its output."""
-        native_feed, forms = stage.native_feed(), forms_of_types(stage.stored_types)
-        if isinstance(native_feed, str):
-            raise _NotNative(native_feed)
+        native_feed, forms = _native(stage.native_feed()), forms_of_types(stage.stored_types)
         net = self._add_net(self._add_feed(read, native_feed, stores_codes=True), len(forms))
         changed = self._blocks.add_root()
         output = self._blocks.add_derived(changed)
         self._add(TopOperator(stage, number, read, net, changed, output, forms, part))
         self._add(NetOperator(changed, output, len(stage.columns)))
         return output
+
+    def _add_over(self, stage: Over, number: int) -> None:
+        native_form, read = _native(stage.native_form()), self._block_of[key_of(stage.inputs[0])]
+        net = self._add_net(self._add_feed(read, native_form.feed, stores_codes=True), stage.trees.width)
+        changed = self._block_of[number] = self._blocks.add_root()
+        forms = forms_of_types([column.type for column in stage.columns])
+        self._add(OverOperator(stage, native_form, number, read, net, changed, forms, self._memory_of(number)))
 
     def _add_fixpoint(self, stage: Fixpoint, number: int) -> None:
         given = [
@@ -375,9 +376,7 @@ class _Builder:
         return net, Judging(candidates, self._add_windows(best, None, candidates, self._memory_of(len(stage.body))))
 
     def _add_groups(self, stage: Groups, number: int, last: bool) -> None:
-        native_form = stage.native_form()
-        if isinstance(native_form, str):
-            raise _NotNative(native_form)
+        native_form = _native(stage.native_form())
         source, feed = key_of(stage.inputs[0]), native_form.feed
         read = events = self._block_of[source]
         coded = {*native_form.keys.tolist(), *(() if native_form.values is None else native_form.values.columns)}
@@ -393,6 +392,13 @@ class _Builder:
         if not stage.shows_keys:
             operator.output = self._add_net(rows, len(stage.columns))
         self._block_of[number] = operator.output
+
+
+def _native(form: Form | str) -> Form:
+    """Returns a native form. Raises _NotNative if it is the reason why there is none."""
+    if isinstance(form, str):
+        raise _NotNative(form)
+    return form
 
 
 def _wide_columns(block: Block, feed: NativeFeed) -> frozenset[int]:

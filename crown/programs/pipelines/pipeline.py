@@ -62,6 +62,7 @@ from crown.programs.kernels.blocks import (
 from crown.programs.pipelines.feeds import FeedOperator, NetOperator, UnionOperator
 from crown.programs.pipelines.groups import GroupsOperator
 from crown.programs.pipelines.joins import JoinInputOperator, JoinOperator
+from crown.programs.pipelines.overs import OverOperator
 from crown.programs.pipelines.plan import Blocks, Plan
 from crown.programs.pipelines.pointwise import PointwiseOperator
 from crown.programs.pipelines.rounds import BeginRounds, CountDerived, EndRound
@@ -85,7 +86,7 @@ _PAUSED_BATCHES = 100
 _MAX_PLANS = 8  # of batches with other columns, or in another order, which are kept
 _NO_WORDS = np.empty(0, np.int64)
 
-Stateful = JoinOperator | GroupsOperator | PointwiseOperator | CountDerived | EndRound | TopOperator
+Stateful = JoinOperator | GroupsOperator | PointwiseOperator | CountDerived | EndRound | TopOperator | OverOperator
 Operator = FeedOperator | NetOperator | UnionOperator | JoinInputOperator | BeginRounds | Stateful
 
 
@@ -403,7 +404,8 @@ class Pipeline:
                 return []
             assert self._records is not None, "only a call with an output has rows"
             assert start >= 0, "rows in the buffer of a join always become a message"
-            rows = self._memory[start : start + (width + 1) * n].reshape(width + 1, n).copy()
+            stride = self._state[kernels.R_OUTPUT_STRIDE]
+            rows = self._memory[start : start + (width + 1) * stride].reshape(width + 1, stride)[:, :n].copy()
             return list(self._records.batches(Zset.of_columns(rows[:width], rows[width])))
         if message_words > len(self._message[0]):
             self._message = _message(message_words)

@@ -19,7 +19,8 @@ _ALL_ROWS = 1 << 40  # more rows than a partition has
 class Picks:
     """The ``functions`` of a stage that pick rows of its ``trees``, each with the position of its output column.
 
-    ``place``: the positions of the columns of the rows. Functions that pick the same row search for it once.
+    ``place``: the positions of the columns of the rows. Functions that pick the same row search for it once. ``words``:
+    the picks, and ``outputs``: what they write (see ``crown.stages.kernels.over.picks``).
     """
 
     def __init__(
@@ -42,17 +43,18 @@ class Picks:
             where = 0 if key.where is None else place[key.where]
             word = sums.opening if key.function in SESSIONS else -1 if key.where is None else sums.counts[key.where]
             picks += [*_kind_shift_count(key), word, where, first, len(outputs)]
-        self._picks, self._outputs = np.array(picks, np.int64), np.array(outputs, np.int64)
+        self.words = np.array(picks, np.int64).reshape(-1, kernels.PICK_WORDS)
+        self.outputs = np.array(outputs, np.int64)
 
     def __bool__(self) -> bool:
-        return bool(len(self._picks))
+        return bool(len(self.words))
 
     def widen(self, places: np.ndarray, keys: np.ndarray, changes: np.ndarray, order: np.ndarray) -> None:
         """Widens the intervals of ``places`` (see ``kernels.widen_places``) to the rows that changes can affect."""
         trees = self._trees
         kernels.widen_places(
-            trees.part.arena, trees.k, trees.shape, trees.unsummed, self._picks, trees.session, keys, changes, order,
-            trees.path, places,
+            trees.part.arena, trees.k, trees.shape, trees.unsummed, self.words.reshape(-1), trees.session, keys,
+            changes, order, trees.path, places,
         )  # fmt: skip
 
     def write(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray, visible: int, out: np.ndarray) -> None:
@@ -60,8 +62,8 @@ class Picks:
         ``out``, and the first ``visible`` columns of these rows."""
         trees = self._trees
         kernels.write_picks(
-            trees.part.arena, trees.k, trees.shape, trees.unsummed, self._picks, self._outputs, handles, lows, highs,
-            visible, trees.path, out,
+            trees.part.arena, trees.k, trees.shape, trees.unsummed, self.words.reshape(-1), self.outputs, handles, lows,
+            highs, visible, trees.path, out,
         )  # fmt: skip
 
     def replace_stretches(
@@ -86,7 +88,7 @@ class Picks:
             return int(
                 replace_stretches(
                     trees.part.arena, trees.table, trees.keyed(n), trees.k, trees.spec, trees.strides(n), trees.shape,
-                    trees.unsummed, trees.session, self._picks, self._outputs, visible, keys, weights, sums,
+                    trees.unsummed, trees.session, self.words.reshape(-1), self.outputs, visible, keys, weights, sums,
                     affected.spans, affected.leaves, *trees.part.dictionary.memory, trees.path, progress, done, out,
                 )
             )  # fmt: skip

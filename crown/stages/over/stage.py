@@ -26,6 +26,7 @@ from crown.stages.orders import order_words
 from crown.stages.over.flips import Flips
 from crown.stages.over.frames import Frames
 from crown.stages.over.gathered import values_read
+from crown.stages.over.native import NativeOver, native_over
 from crown.stages.over.ordered_values import OrderedValues
 from crown.stages.over.picks import Picks
 from crown.stages.over.reach import Reach
@@ -88,6 +89,14 @@ class Over(InOrder, Stage):
         unfolds = all(call.running for call in stage.functions) and self._running.fits_words
         self._unfolding = Unfolding(self._running, self._visible) if unfolds else None
         part.open(1 + len(self._ordered_values))
+
+    def native_form(self) -> NativeOver | str:
+        """Returns the native form of the stage, or why there is none."""
+        feed = self._reader.native_feed([column.name for column in self.feed])
+        if isinstance(feed, str):
+            return feed
+        calls = self.stage.functions
+        return native_over(feed, self._visible, calls, self._running, self._picks, self._sums)
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 

@@ -87,6 +87,13 @@ class Sums:
         self.shape = self.numbers if unbounded or openings else no_sums  # of the rows in a tree
         self.tails = any(call.frame is not None and call.frame.end is None for call in unbounded if not call.from_row)
 
+    def recipe(self) -> tuple[np.ndarray, int]:
+        """Returns how kernels compute the addends of rows from their columns (see ``Addends``), and the words of
+        scratch."""
+        types = {column.name: column.type for column in self._columns}
+        found = Addends(self.layout.placed(self.layout.terms) if self.far is not None else (), types, self.place)
+        return found.recipe, found.room
+
     def column(self, call: WindowFunction, totals: Totals) -> np.ndarray:
         """Returns the codes of an aggregate from its sums. Raises ChangeError if one leaves its type."""
         try:

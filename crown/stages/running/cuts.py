@@ -14,6 +14,7 @@ import numpy as np
 
 from crown.stages.kernels.over import cuts as kernels
 from crown.stages.kernels.over import surveys
+from crown.stages.kernels.over.unfolding import MOVED_WORDS
 from crown.stages.running.values import Running
 
 
@@ -66,10 +67,6 @@ class Pieces:
     lows: np.ndarray
     highs: np.ndarray
 
-    def __getitem__(self, selection: np.ndarray) -> Pieces:
-        """Returns the selected pieces."""
-        return Pieces(self.handles[selection], self.lows[selection], self.highs[selection])
-
 
 class Cuts:
     """The ``pieces`` between cuts, before the changes are applied. Pieces begin and end at rows that stay.
@@ -81,17 +78,37 @@ class Cuts:
     """
 
     def __init__(self, running: Running, changed: EqualRows, weights: np.ndarray, sums: np.ndarray) -> None:
-        edges = changed.words[surveys.LOW : surveys.SIZE].sum(axis=0)  # all of them rise from row to row
-        room, words = 4 * len(weights), sums.shape[1]
-        found = np.empty((kernels.PIECE_WORDS, room), np.int64)
-        by_row, by_peers = np.empty((2, room + 1, words), np.int64)
+        found, added, scratch = _room_for(weights, sums)
         n = int(
             kernels.cut(
-                np.lexsort((edges, changed.words[surveys.HANDLE])), int(running.needs_peers), changed.words,
-                np.ascontiguousarray(weights), sums, running.sums.numbers, found, by_row, by_peers,
+                int(running.needs_peers), changed.words, np.ascontiguousarray(weights), sums, running.sums.numbers,
+                scratch, found, added.reshape(-1),
             )
         )  # fmt: skip
         found = np.ascontiguousarray(found[:, :n])
         self.pieces = Pieces(*found[: kernels.CHANGE])
         self.change, self.row_shift, self.rank_shift = found[kernels.CHANGE :]
-        self.sum_shift = {"rows": by_row[:n], "range": by_peers[:n]}
+        self.sum_shift = {"rows": added[0, :n], "range": added[1, :n]}
+
+
+def moving_pieces(
+    running: Running, functions: np.ndarray, changed: EqualRows, weights: np.ndarray, sums: np.ndarray
+) -> tuple[Pieces, np.ndarray]:
+    """Returns the pieces between cuts that move, and how far each of the ``functions`` does (see
+    ``crown.stages.kernels.over.unfolding``). For the other arguments see ``Cuts``."""
+    found, added, scratch = _room_for(weights, sums)
+    moved = np.empty((found.shape[1], len(functions), MOVED_WORDS), np.int64)
+    n = int(
+        kernels.move(
+            int(running.needs_peers), functions.reshape(-1), changed.words, np.ascontiguousarray(weights), sums,
+            running.sums.numbers, scratch, found, added.reshape(-1), moved.reshape(-1),
+        )
+    )  # fmt: skip
+    return Pieces(*np.ascontiguousarray(found[: kernels.CHANGE, :n])), moved[:n].reshape(-1)
+
+
+def _room_for(weights: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns room for the pieces between cuts of so many changes, for the changes of their sums, and scratch."""
+    room = kernels.PER_CHANGE * len(weights)
+    pieces, added = np.empty((kernels.PIECE_WORDS, room), np.int64), np.empty((2, room + 1, sums.shape[1]), np.int64)
+    return pieces, added, np.empty(3 * len(weights), np.int64)

@@ -16,7 +16,7 @@ import numpy as np
 
 from crown.stages.kernels.over import unfolding as kernels
 from crown.stages.kernels.trees.scan import LEAVES
-from crown.stages.running.cuts import Cuts, EqualRows, Pieces
+from crown.stages.running.cuts import EqualRows, Pieces, moving_pieces
 from crown.stages.running.values import Running
 from crown.store.arrow_buffers import empty
 from crown.store.zset import Zset
@@ -47,7 +47,7 @@ class Unfolding:
         changed = EqualRows.of(running, columns, keys)
         sums = running.addends(keys, weights, changed.peers)
         old = self._deletes(changed.pieces(), n, status)
-        pieces, moved = self._moved(Cuts(running, changed, weights, sums))
+        pieces, moved = moving_pieces(running, self._functions, changed, weights, sums)
         first, limit = len(old), self._row_limit(pieces, len(running.trees))
         room = n + (first + int(weights[weights > 0].sum()) if self._copies_differ else 0)
         block = empty((self._width + 1) * (first + 2 * limit + room)).reshape(self._width + 1, -1)  # with the weights
@@ -90,21 +90,6 @@ class Unfolding:
         rows."""
         rows = int((pieces.highs - pieces.lows).sum())
         return rows if self._copies_differ else min(rows, distinct)
-
-    def _moved(self, cuts: Cuts) -> tuple[Pieces, np.ndarray]:
-        """Returns the pieces that move, and how far each function does (see ``kernels.unfold``)."""
-        pieces, functions = cuts.pieces, self._running.functions
-        moved = np.zeros((len(pieces.handles), len(functions), kernels.MOVED_WORDS), np.int64)
-        for i, call in enumerate(functions):
-            if call.frame is None:
-                moved[:, i, 0] = cuts.row_shift if call.function == "row_number" else cuts.rank_shift
-                continue
-            added, (_, _, count, word, _, _) = cuts.sum_shift[call.frame.unit], self._functions[i]
-            moved[:, i, 0] = added[:, count]
-            if call.function == "sum":
-                moved[:, i, 1:] = added[:, word : word + 2]
-        moving = np.flatnonzero(moved.any(axis=(1, 2)))
-        return pieces[moving], moved[moving].reshape(-1)
 
     def _unfold(
         self, pieces: Pieces, moved: np.ndarray, block: np.ndarray, old: int, new: int, status: np.ndarray

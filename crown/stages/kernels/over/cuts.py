@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from crown.kernels.jit import device, kernel
-from crown.kernels.memory.pointers import words
+from crown.kernels.memory.pointers import beyond, constants, words
 from crown.kernels.numbers.limbs import clear
+from crown.kernels.sorting import sort_indices
 from crown.stages.kernels.over import surveys as places
+from crown.stages.kernels.over.unfolding import (
+    COUNTS,
+    FUNCTION_WORDS,
+    KIND,
+    MOVED_WORDS,
+    NUMBER,
+    PEERS,
+    RANK,
+    SUM,
+    SUMS,
+)
 from crown.stages.kernels.trees.nodes import add_sums
 
 # Words of a piece.
@@ -20,18 +32,92 @@ from crown.stages.kernels.trees.nodes import add_sums
 ) = range(7)
 
 
-@kernel("words, int, table, words, table, words, table, table, table")
-def cut(order, peers, survey, weights, sums, shape, pieces, by_row, by_peers):
-    """Writes the pieces between cuts (``HANDLE`` ...). Returns their number.
+PER_CHANGE = 4  # pieces between cuts, at most
+CHANGED_WORDS = 3  # words of a piece of equal rows: HANDLE, LOW and HIGH
 
-    ``order``: the changes by partition and position, so the positions of their rows ascend, and so do those of their
-    peers, which are cuts if ``peers`` is 1. ``survey``: see ``surveys``. ``sums``: the addends of each change.
-    ``by_row`` and ``by_peers`` (int64[pieces + 1, words]) receive the change of sums up to a row of a piece, and up to
-    its last peer.
+
+@kernel("int, table, words, table, words, words, table, words")
+def cut(peers, survey, weights, sums, shape, order, pieces, added):
+    """Writes the pieces between cuts (``HANDLE`` ...). Returns their number. O(n log n).
+
+    ``survey``: see ``surveys``. Peers of changes are cuts, too, if ``peers`` is 1. ``sums``: the addends of each
+    change. ``order``: scratch, int64[3 n]. ``added`` (int64[2, pieces + 1, words]) receives the change of sums up to
+    a row of a piece, and up to its last peer.
     """
-    n, room, size, so_far = weights.size, pieces.shape[1], shape[1], (by_row.shape[0] - 1) * shape[1]
-    order, survey, weights, sums = words(order), words(survey), words(weights), words(sums)
-    shape, pieces, by_row, by_peers = words(shape), words(pieces), words(by_row), words(by_peers)
+    n, room = weights.size, pieces.shape[1]
+    survey, weights, sums, shape = words(survey), words(weights), words(sums), words(shape)
+    order, pieces, added = words(order), words(pieces), words(added)
+    sort_changes(survey, n, order)
+    return cut_partitions(order, n, peers, survey, weights, sums, shape, pieces, room, added)
+
+
+@kernel("int, words, table, words, table, words, words, table, words, words")
+def move(peers, functions, survey, weights, sums, shape, order, pieces, added, moved):
+    """Writes the pieces that move, and how far each of the ``functions`` does (see ``unfolding``). Returns their
+    number. For the other arguments see ``cut``. O(n log n)."""
+    n, room, some = weights.size, pieces.shape[1], functions.size // FUNCTION_WORDS
+    functions, survey, weights, sums = constants(functions), words(survey), words(weights), words(sums)
+    shape, order, pieces, added, moved = words(shape), words(order), words(pieces), words(added), words(moved)
+    sort_changes(survey, n, order)
+    return move_pieces(peers, functions, some, survey, n, weights, sums, shape, order, pieces, room, added, moved)
+
+
+@device
+def sort_changes(survey, n, order):
+    """Writes the changes by partition and position: the positions of their rows ascend, and so do those of their peers.
+    ``order``: int64[3 n], whose end is scratch."""
+    positions = beyond(order, n)
+    for i in range(n):
+        positions[i] = survey[places.LOW * n + i] + survey[places.HIGH * n + i]
+        positions[i] += survey[places.BEGIN * n + i] + survey[places.END * n + i]
+    sort_indices(beyond(survey, places.HANDLE * n), positions, n, order, beyond(order, 2 * n))
+
+
+@device
+def move_pieces(peers, functions, some, survey, n, weights, sums, shape, order, pieces, room, added, moved):
+    """Does the same as ``move`` for changes in ``order``, and ``some`` functions."""
+    found, m, size = cut_partitions(order, n, peers, survey, weights, sums, shape, pieces, room, added), 0, shape[1]
+    for j in range(found):
+        moves = False
+        for f in range(some):
+            p, q = f * FUNCTION_WORDS, (m * some + f) * MOVED_WORDS
+            by = size * (functions[p + PEERS] * (room + 1) + j)
+            moved[q + 1], moved[q + 2] = 0, 0
+            if functions[p + KIND] == NUMBER:
+                moved[q] = pieces[ROWS * room + j]
+            elif functions[p + KIND] == RANK:
+                moved[q] = pieces[RANKS * room + j]
+            else:
+                moved[q] = added[by + functions[p + COUNTS]]
+            if functions[p + KIND] == SUM:
+                moved[q + 1], moved[q + 2] = added[by + functions[p + SUMS]], added[by + functions[p + SUMS] + 1]
+            moves |= moved[q] != 0 or moved[q + 1] != 0 or moved[q + 2] != 0
+        if moves:
+            pieces[HANDLE * room + m], pieces[LOW * room + m] = pieces[HANDLE * room + j], pieces[LOW * room + j]
+            pieces[HIGH * room + m] = pieces[HIGH * room + j]
+            m += 1
+    return m
+
+
+@device
+def changed_pieces(survey, n, order, pieces):
+    """Writes the rows that equal changes and are present: handle, first position and the position behind, each in ``n``
+    words of ``pieces``. Returns their number."""
+    m = 0
+    for j in range(n):
+        i = order[j]
+        if survey[places.LOW * n + i] < survey[places.HIGH * n + i]:
+            pieces[HANDLE * n + m], pieces[LOW * n + m] = survey[places.HANDLE * n + i], survey[places.LOW * n + i]
+            pieces[HIGH * n + m] = survey[places.HIGH * n + i]
+            m += 1
+    return m
+
+
+@device
+def cut_partitions(order, n, peers, survey, weights, sums, shape, pieces, room, added):
+    """Does the same as ``cut`` for changes in ``order``. There is room for ``room`` pieces."""
+    size, by_row = shape[1], added
+    so_far, by_peers = room * size, beyond(added, (room + 1) * size)
     m, x = 0, 0
     while x < n:
         change = order[x]

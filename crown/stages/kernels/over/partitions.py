@@ -75,6 +75,12 @@ def place(arena, t, keyed, k, spec, strides, shape, keys, values, octets, path, 
         words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
     )  # fmt: skip
     keys, values, octets, path, out = words(keys), words(values), words(octets), words(path), words(out)
+    find_places(arena, t, keyed, k, spec, columns, strides, shape, keys, n, values, octets, path, out)
+
+
+@device
+def find_places(arena, t, keyed, k, spec, columns, strides, shape, keys, n, values, octets, path, out):
+    """Does the same as ``place``. ``columns``: those of the order."""
     first = near = 0
     for i in range(n):
         if i == near:
@@ -113,6 +119,16 @@ def change(arena, t, keyed, k, spec, strides, shape, session, keys, changes, sum
     )
     keys, changes, sums, values = words(keys), words(changes), words(sums), words(values)
     octets, path, done, session = words(octets), words(path), words(done), words(session)
+    return change_rows(
+        arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, n, values, octets, path, done
+    )  # fmt: skip
+
+
+@device
+def change_rows(
+    arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, n, values, octets, path, done
+):  # fmt: skip
+    """Does the same as ``change``. ``columns``: those of the order."""
     visited = done[0]
     for i in range(done[0], n):
         if i == visited:

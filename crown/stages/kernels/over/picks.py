@@ -130,6 +130,12 @@ def widen_places(arena, k, shape, unsummed, picks, session, keys, changes, order
     arena, shape, unsummed, picks = words(arena), words(shape), words(unsummed), constants(picks)
     session, keys, changes, order = words(session), words(keys), words(changes), words(order)
     scratch, places = words(scratch), words(places)
+    widen(arena, k, shape, unsummed, picks, count, session, keys, changes, order, n, scratch, places)
+
+
+@device
+def widen(arena, k, shape, unsummed, picks, count, session, keys, changes, order, n, scratch, places):
+    """Does the same as ``widen_places`` for ``n`` changes and ``count`` picks."""
     for f in range(count):
         p = f * PICK_WORDS
         if picks[p] == START or picks[p] == END:

@@ -41,6 +41,12 @@ def merge_stretches(order, changes, places, out):
     """
     n, room = order.size, out.shape[1]
     order, changes, places, out = words(order), words(changes), words(places), words(out)
+    return merge(order, changes, places, n, out, room)
+
+
+@device
+def merge(order, changes, places, n, out, room):
+    """Does the same as ``merge_stretches`` for ``n`` changes. ``room``: words between the rows of ``out``."""
     m, handle, shift = 0, 0, 0
     for j in range(n):
         i = order[j]
@@ -69,13 +75,13 @@ def merge_stretches(order, changes, places, out):
 
 
 @device
-def _prefetch_stretch(arena, t, keyed, k, size, keys, spans, m, c, leaves):
+def _prefetch_stretch(arena, t, keyed, k, size, keys, spans, stride, m, c, leaves):
     """Prefetches the memory of stretch ``c``, if there is one: slot, partition, and ``size`` words of the leaf of its
     first change."""
     if c < m:
-        i = spans[FIRST * m + c]
+        i = spans[FIRST * stride + c]
         prefetch(arena, slot_of(arena, t, hash_key(arena, keyed, 0, k, keys, i)))
-        prefetch(arena, spans[HANDLE * m + c])
+        prefetch(arena, spans[HANDLE * stride + c])
         for word in range(0, size, LINE):
             prefetch(arena, leaves[i] + word)
 
@@ -105,9 +111,23 @@ def replace_stretches(
     picks, outputs, spans, leaves = constants(picks), constants(outputs), words(spans), words(leaves)
     values, octets, path, out = words(values), words(octets), words(path), words(out)
     progress, done = words(progress), words(done)
+    return replace(
+        arena, t, keyed, k, spec, columns, strides, shape, unsummed, session, picks, count, outputs, shown, keys,
+        changes, sums, n, spans, m, m, leaves, values, octets, path, progress, done, out, room, sign,
+    )  # fmt: skip
+
+
+@device
+def replace(
+    arena, t, keyed, k, spec, columns, strides, shape, unsummed, session, picks, count, outputs, shown, keys, changes,
+    sums, n, spans, stride, m, leaves, values, octets, path, progress, done, out, room, sign,
+):  # fmt: skip
+    """Does the same as ``replace_stretches`` for ``n`` changes in ``m`` stretches. ``columns``: those of the order;
+    ``stride``: words between the rows of ``spans``; ``room``: words between those of ``out``; ``sign``: the number of
+    its last row."""
     size = node_words(shape, full(shape, 0), 0)
     i = near = done[0]
-    while i < (spans[FIRST * m] if m > 0 else n):
+    while i < (spans[FIRST * stride] if m > 0 else n):
         if i == near:
             near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
         status = change_row(
@@ -118,12 +138,12 @@ def replace_stretches(
         i += 1
         done[0] = i
     for c in range(_AHEAD):
-        _prefetch_stretch(arena, t, keyed, k, size, keys, spans, m, progress[0] + c, leaves)
+        _prefetch_stretch(arena, t, keyed, k, size, keys, spans, stride, m, progress[0] + c, leaves)
     while progress[0] < m:
         c, x = progress[0], progress[1]
-        _prefetch_stretch(arena, t, keyed, k, size, keys, spans, m, c + _AHEAD, leaves)
-        first, low = spans[FIRST * m + c], spans[NEW_LOW * m + c]
-        old, new = spans[HIGH * m + c] - spans[LOW * m + c], spans[NEW_HIGH * m + c] - low
+        _prefetch_stretch(arena, t, keyed, k, size, keys, spans, stride, m, c + _AHEAD, leaves)
+        first, low = spans[FIRST * stride + c], spans[NEW_LOW * stride + c]
+        old, new = spans[HIGH * stride + c] - spans[LOW * stride + c], spans[NEW_HIGH * stride + c] - low
         if i == first and old > 0:  # all changes before it are done
             group = find(arena, t, hash_key(arena, keyed, 0, k, keys, first), keyed, 0, k, keys, first)
             pick_rows(
@@ -132,7 +152,7 @@ def replace_stretches(
             for y in range(x, x + old):
                 out[sign * room + y] = -1
         x += old
-        while i < spans[END * m + c]:
+        while i < spans[END * stride + c]:
             status = change_row(
                 arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets,
                 path,

@@ -34,6 +34,12 @@ def survey(arena, t, keyed, k, spec, order_columns, peers, strides, shape, keys,
         words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
     )  # fmt: skip
     keys, values, octets, path, out = words(keys), words(values), words(octets), words(path), words(out)
+    survey_rows(arena, t, keyed, k, spec, order_columns, peers, strides, shape, keys, n, values, octets, path, out)
+
+
+@device
+def survey_rows(arena, t, keyed, k, spec, order_columns, peers, strides, shape, keys, n, values, octets, path, out):
+    """Does the same as ``survey`` for ``n`` rows."""
     first = visited = 0
     for i in range(n):
         if i == visited:

@@ -60,13 +60,26 @@ def unfold(
     row.
     """
     n, room, some, shown = handles.size, weights.size, functions.size // FUNCTION_WORDS, out.shape[0]
+    shown -= some
     arena, handles, shape, spec = words(arena), words(handles), words(shape), constants(spec)
     functions, strides, lows, highs = constants(functions), constants(strides), words(lows), words(highs)
     moved, values, octets, path = words(moved), words(values), words(octets), words(path)
     last, heads = words(last), words(heads)
     scratch, status, out, weights = words(scratch), words(status), words(out), words(weights)
+    unfold_pieces(
+        arena, handles, n, k, shape, spec, order, functions, some, strides, lows, highs, moved, values, octets, path,
+        last, heads, scratch, status, out, room, shown, weights,
+    )  # fmt: skip
+
+
+@device
+def unfold_pieces(
+    arena, handles, n, k, shape, spec, order, functions, some, strides, lows, highs, moved, values, octets, path,
+    last, heads, scratch, status, out, room, shown, weights,
+):  # fmt: skip
+    """Does the same as ``unfold`` for ``n`` pieces and ``some`` functions. ``room``: words between the columns of
+    ``out``; ``shown``: columns of rows that are written."""
     both, state, steps, line = status[NEXT_INSERT] >= 0, shape[1], 0, node_words(shape, full(shape, 0), 0)
-    shown -= some
     first = near = 0
     for i in range(n):
         if i == near:
