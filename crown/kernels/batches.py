@@ -34,6 +34,15 @@ def net_tuples(values, down, across, places, sums, slots, secret, out_rows, out_
 
 
 @device
+def slots_of_net(n):
+    """Returns how many slots the net of ``n`` tuples takes, a power of two."""
+    size = 8
+    while size < 4 * n:
+        size *= 2
+    return size
+
+
+@device
 def merge(values, down, across, places, width, sums, n, slots, size, secret):
     """Sums the weights of equal tuples in ``sums``: see ``net_tuples``. ``size``: the number of slots."""
     turn, mask = secret | 1, size - 1

@@ -42,7 +42,13 @@ NATIVE = {
         "numbers of two words",
         "one group, which HAVING hides",
     ),
-    "windows": ("rows on both sides", "the last value so far", "several kinds", "numbers of hidden columns"),
+    "windows": (
+        "rows on both sides",
+        "the last value so far",
+        "several kinds",
+        "ranks without gaps",
+        "sums of decimals",
+    ),
 }
 """By file, kinds of queries whose batches go through every branch of the kernels that those of any kind go through."""
 NATIVE_ALWAYS = [f"programs/test_native_{file}.py::{STEPS}[0-{kind}-raise]" for file in NATIVE for kind in NATIVE[file]]

@@ -47,6 +47,7 @@ from crown.stages.kernels.groups.sums import add_all_terms
 from crown.stages.kernels.over import cuts, partitions, stretches, surveys, unfolding
 from crown.stages.kernels.over.partitions import DONE, change_rows, find_places
 from crown.stages.kernels.over.picks import pick_rows, widen
+from crown.stages.kernels.over.sessions import WORD
 from crown.stages.kernels.trees.ordered import total
 from crown.stages.kernels.trees.scan import LEAVES
 
@@ -64,11 +65,12 @@ from crown.stages.kernels.trees.scan import LEAVES
     W_FUNCTIONS_AT,  # offset of these, see ``crown.stages.kernels.over.unfolding``
     W_ADDENDS_AT,  # offset of the recipe of their sums
     W_PEER_COLUMNS,  # columns of the order in which peers are equal
+    W_PEERS_AT,  # offset of these, behind those of the key
     W_NEEDS_PEERS,  # 1 if a value depends on which rows are peers
     W_APART,  # 1 if copies of a row may have different values
     W_NETS,  # 1 if different stored rows may be equal in the output
     OVER_WORDS,
-) = range(ORDERED_WORDS, ORDERED_WORDS + 16)
+) = range(ORDERED_WORDS, ORDERED_WORDS + 17)
 # Words of a window stage in the state, behind those of stages with ordered rows.
 (
     WS_ROWS,  # rows of the output that the batch needs, at most
@@ -169,7 +171,8 @@ def _row_count(pieces, stride, m):
 
 @device
 def _run(
-    plan, op, arena, path, dictionary, octets, memory, keyed, strides, forms, keys, weights, n, each, free, state, at
+    plan, op, secret, arena, path, dictionary, octets, memory, keyed, strides, forms, keys, weights, n, each, free,
+    state, at, slots,
 ):  # fmt: skip
     """Applies changes of rows, for running functions: writes the deltas of ``crown.stages.running.unfolded``.
 
@@ -197,6 +200,11 @@ def _run(
         arena, table, keyed, k, order, order_columns, peers, strides, shape, keys, n, dictionary, octets, path, survey
     )  # fmt: skip
     _set_sums(plan, op, dictionary, memory, forms, keys, weights, n, each, sums)
+    if plan[plan[op + W_SESSION_AT] + WORD] >= 0:
+        surveys.set_openings(
+            keys, weights, survey, n, beyond(plan, plan[op + W_PEERS_AT]), k + peers, secret, slots, by_place,
+            plan[plan[op + W_SESSION_AT] + WORD], sums, size,
+        )  # fmt: skip
     cuts.sort_changes(survey, n, by_place)
     old = cuts.changed_pieces(survey, n, by_place, changed)
     moving = cuts.move_pieces(
@@ -354,8 +362,8 @@ def apply_over(plan, op, secret, dictionary, octets, memory, free, state, blocks
             )  # fmt: skip
         else:
             rows, start, stride, nets = _run(
-                plan, op, arena, path, dictionary, octets, memory, keyed, strides, forms, keys, weights, n, each, free,
-                state, at,
+                plan, op, secret, arena, path, dictionary, octets, memory, keyed, strides, forms, keys, weights, n,
+                each, free, state, at, slots,
             )  # fmt: skip
         arena[H_BUDGET] += grown
         if rows < 0:

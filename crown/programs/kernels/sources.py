@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from crown.expressions.kernels.evaluate import WORDS
 from crown.ingest.kernels.scan import COLUMN, D_COLUMN0, EXPORTED, coded_texts, given_rows, release, scanned
-from crown.kernels.batches import count_net, merge, write_net
+from crown.kernels.batches import count_net, merge, slots_of_net, write_net
 from crown.kernels.jit import device
 from crown.kernels.memory.arena import H_TABLES, ZERO
 from crown.kernels.memory.pointers import beyond
@@ -97,15 +97,6 @@ def set_forms(memory, state, block, width):
     forms = beyond(memory, state[block + B_FORMS])
     for j in range(width):
         forms[2 * j], forms[2 * j + 1] = WORDS, state[block + B_CODES] + j * state[block + B_TUPLES]
-
-
-@device
-def slots_of_net(n):
-    """Returns how many slots the net of ``n`` tuples takes, a power of two."""
-    size = 8
-    while size < 4 * n:
-        size *= 2
-    return size
 
 
 @device

@@ -72,5 +72,6 @@ class OverOperator(OrderedOperator):
             plan.add(native.addends),
         )
         words[kernels.W_PEER_COLUMNS], words[kernels.W_NEEDS_PEERS] = native.peer_columns, int(native.needs_peers)
+        words[kernels.W_PEERS_AT] = plan.add(native.peers)
         words[kernels.W_APART], words[kernels.W_NETS] = int(native.apart), int(native.nets)
         return words

@@ -14,6 +14,7 @@ data. DENSE_RANK is a count over a frame: the rows up to the last peer that are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -36,7 +37,7 @@ from crown.stages.protocol import Part, Stage
 from crown.stages.running.cuts import Pieces
 from crown.stages.running.shifts import Shifts, shifted
 from crown.stages.running.unfolded import Unfolding
-from crown.stages.running.values import Running
+from crown.stages.running.values import NotShort, Running
 from crown.stages.trees import InOrder, Partitions
 from crown.store.zset import Zset
 from plans.programs.frames import RUNNING
@@ -109,7 +110,8 @@ class Over(InOrder, Stage):
         if not len(net):
             return Zset.empty(len(self.columns))
         if self._unfolding is not None:
-            return self._part.run_atomically(net, self._unfolded, self._change)
+            with suppress(NotShort):  # the sums of frames are stored in the dictionary, if they have to be
+                return self._part.run_atomically(net, self._unfolded, self._change)
         affected = self._reach.affected(np.ascontiguousarray(net.columns()), net.weights)
         sorted_ = Zset.of_columns(np.take(net.columns(), affected.order, axis=1), net.weights[affected.order])
         work = self._apply_frames if self._framed else self._apply_picks
@@ -124,7 +126,7 @@ class Over(InOrder, Stage):
         def work(net: Zset, done: np.ndarray) -> tuple[Zset, Shifts]:
             keys = np.ascontiguousarray(net.columns())
             return shifted(
-                self._running, self._running_rows, distinguished, keys, net.weights,
+                self._running, self._rows_at, distinguished, keys, net.weights,
                 lambda sums: self._change(net, done, sums),
             )  # fmt: skip
 
@@ -139,13 +141,14 @@ class Over(InOrder, Stage):
         assert self._unfolding is not None, "all functions are running"
         return self._unfolding.delta(keys, net.weights, lambda sums: self._change(net, done, sums))
 
-    def _running_rows(self, pieces: Pieces) -> Zset:
-        """Returns rows with the present values of running functions."""
+    def _rows_at(self, pieces: Pieces) -> Zset:
+        """Returns the present rows at pieces, with their values."""
         if not len(pieces.handles):
             return Zset.empty(len(self.columns))
         if self._unfolding is not None:
-            return self._unfolding.rows(pieces)
-        rows = self._running.rows(pieces.handles, pieces.lows, pieces.highs)[self._visible_indexes]
+            with suppress(NotShort):
+                return self._unfolding.rows(pieces)
+        rows = self.page(pieces.handles, pieces.lows, pieces.highs)
         return Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))
 
     def _apply_picks(self, affected: Affected, net: Zset, done: np.ndarray) -> Zset:
@@ -321,15 +324,8 @@ class Over(InOrder, Stage):
             batch = np.cumsum(sizes) // _SCANNED
             for number in np.unique(batch):
                 selected = batch == number
-                if self._unfolding is not None:
-                    yield self._unfolding.rows(
-                        Pieces(handles[selected], np.zeros(int(selected.sum()), np.int64), sizes[selected])
-                    )
-                    continue
-                rows = self._rows_with_values(
-                    handles[selected], np.zeros(int(selected.sum()), np.int64), sizes[selected]
-                )
-                yield Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))
+                lows = np.zeros(int(selected.sum()), np.int64)
+                yield self._rows_at(Pieces(handles[selected], lows, sizes[selected]))
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns the multiplicity of a row.

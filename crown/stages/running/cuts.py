@@ -27,11 +27,6 @@ class EqualRows:
 
     words: np.ndarray
 
-    @property
-    def peers(self) -> np.ndarray:
-        """Returns the number of peers of each change."""
-        return np.asarray(self.words[surveys.END] - self.words[surveys.BEGIN])
-
     @staticmethod
     def of(running: Running, distinguished: int, keys: np.ndarray) -> EqualRows:
         """Returns the rows that are equal to ``keys`` in the first ``distinguished`` columns of the order."""

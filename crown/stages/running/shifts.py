@@ -52,7 +52,7 @@ def shifted(
     the shift of a range, leaves its type.
     """
     changed = EqualRows.of(running, distinguished, keys)
-    sums = running.addends(keys, weights, changed.peers)
+    sums = running.addends(keys, weights, changed.words)
     ranges = _Ranges(running, Cuts(running, changed, weights, sums))
     single, shift = ranges.single, ranges.single_shift
     old = [read(changed.pieces())]

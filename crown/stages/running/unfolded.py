@@ -40,12 +40,12 @@ class Unfolding:
         """Applies changes of rows (codes, int64[width, n]). Returns the net change of the rows of the result.
 
         Calls ``change`` with the addends of the changes to the sums. It must change the trees. O(log n) per change,
-        O(1) per row. Raises ChangeError if a sum leaves its type.
+        O(1) per row. Raises ChangeError if a sum leaves its type, and NotShort if only the dictionary can store one.
         """
         running, columns, n = self._running, self._order_columns, len(weights)
         status = self._new_status()
         changed = EqualRows.of(running, columns, keys)
-        sums = running.addends(keys, weights, changed.peers)
+        sums = running.addends(keys, weights, changed.words)
         old = self._deletes(changed.pieces(), n, status)
         pieces, moved = moving_pieces(running, self._functions, changed, weights, sums)
         first, limit = len(old), self._row_limit(pieces, len(running.trees))
@@ -82,7 +82,7 @@ class Unfolding:
 
     def rows(self, pieces: Pieces) -> Zset:
         """Returns the rows of pieces with their copies. Copies that have different values are separate rows. O(log n)
-        per piece, O(1) per row. Raises ChangeError if a sum leaves its type."""
+        per piece, O(1) per row. Raises the errors of ``delta``."""
         return self._deletes(pieces, len(self._running.trees), self._new_status()).negated()
 
     def _row_limit(self, pieces: Pieces, distinct: int) -> int:
@@ -95,8 +95,8 @@ class Unfolding:
         self, pieces: Pieces, moved: np.ndarray, block: np.ndarray, old: int, new: int, status: np.ndarray
     ) -> int:
         """Writes the old rows of pieces to a block, from row ``old`` on, and their new rows from row ``new`` on, unless
-        ``new`` is -1. Returns the number of old rows. ``status``: see ``kernels.unfold``. Raises ChangeError if
-        a sum leaves its type."""
+        ``new`` is -1. Returns the number of old rows. ``status``: see ``kernels.unfold``. Raises the
+        errors of ``delta``."""
         running, trees = self._running, self._running.trees
         status[kernels.NEXT_DELETE], status[kernels.NEXT_INSERT] = old, new
         words = int(trees.shape[1])

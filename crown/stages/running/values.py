@@ -10,18 +10,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from crown.kernels.batches import slots_of_net
 from crown.stages.groups.aggregates import Totals
 from crown.stages.groups.far import Far
 from crown.stages.kernels.over import partitions as kernels
-from crown.stages.kernels.over import unfolding
+from crown.stages.kernels.over import surveys, unfolding
 from crown.stages.kernels.trees.ordered import BEHIND, FIRST
 from crown.stages.over.sums import Sums
 from crown.stages.trees import Partitions
 from crown.store.codec import uses_dictionary
+from crown.store.zset import SECRET
 from plans.programs.frames import WindowFunction
 from plans.types import decimal_parts
 
-_MOST = 2**63 - 1
+_MOST, _MOST_SHORT = 2**63 - 1, 2**61 - 1
+
+
+class NotShort(Exception):
+    """The sum of a running function has no short code: only the dictionary can store it."""
 
 
 class Running:
@@ -59,8 +65,14 @@ class Running:
 
     @property
     def fits_words(self) -> bool:
-        """Returns whether each value is a single word that is its own code."""
-        return all(call.function != "sum" or not uses_dictionary(call.type) for call in self.functions)
+        """Returns whether each value is a number of rows, or a sum of words."""
+        sums = [self.sums.summed(call) for call in self.functions if call.function == "sum"]
+        return all(words.stop - words.start == 2 for words in sums)
+
+    @property
+    def distinguishing(self) -> np.ndarray:
+        """Returns the columns that are equal in peers."""
+        return np.append(self.trees.keyed(1)[: self.trees.k], self.trees.spec[: 4 * self.peer_columns : 4])
 
     def encoded(self) -> np.ndarray:
         """Returns the functions for kernels, int64[functions, words] (see ``kernels.unfolding``)."""
@@ -72,35 +84,32 @@ class Running:
                 continue
             found[i, :3] = unfolding.COUNT, int(call.frame.peers), self.count_word(call)
             if call.function == "sum":
-                digits = decimal_parts(call.type)
-                maximum = _MOST if digits is None else 10 ** digits[0] - 1
+                digits, wide = decimal_parts(call.type), uses_dictionary(call.type)
+                maximum = _MOST if digits is None else _MOST_SHORT if wide else 10 ** digits[0] - 1
                 found[i, 0] = unfolding.SUM
-                found[i, 3:] = self.sums.summed(call).start, self.sums.place[call.arguments[0]], maximum
+                found[i, 3:] = self.sums.summed(call).start, self.sums.place[call.arguments[0]], maximum, wide
         return found
 
-    def addends(self, keys: np.ndarray, weights: np.ndarray, peers: np.ndarray) -> np.ndarray:
-        """Returns the addends of changes of rows (codes, int64[width, n]) to the sums, int64[n, words]. ``peers``: the
-        number of peers of each row before the batch. O(n log n) for DENSE_RANK, O(n) otherwise."""
+    def addends(self, keys: np.ndarray, weights: np.ndarray, surveyed: np.ndarray) -> np.ndarray:
+        """Returns the addends of changes of rows (codes, int64[width, n]) to the sums, int64[n, words]. ``surveyed``:
+        where the rows are before the batch (see ``crown.stages.kernels.over.surveys``). O(n)."""
         sums, _ = self.sums.addends(keys, weights)
         if self.sums.opening >= 0:
-            columns = [*self.trees.keyed(1)[: self.trees.k], *self.trees.spec[: 4 * self.peer_columns : 4]]
-            order = np.lexsort(keys[columns])
-            new = np.ones(len(order), np.bool_)
-            new[1:] = (keys[columns][:, order[1:]] != keys[columns][:, order[:-1]]).any(axis=0)
-            begins = new.nonzero()[0]
-            first = order[begins]
-            present = peers[first] + np.add.reduceat(weights[order], begins)
-            sums[first, self.sums.opening] = (present > 0).astype(np.int64) - (peers[first] > 0)
+            slots = np.empty(slots_of_net(len(weights)), np.int32)
+            surveys.open_peers(
+                keys, np.ascontiguousarray(weights), surveyed, self.distinguishing, SECRET, slots,
+                np.empty(len(weights), np.int64), self.sums.opening, sums,
+            )  # fmt: skip
         return sums
 
     def raise_overflow(self, number: int, total: np.ndarray) -> None:
-        """Raises ChangeError for function ``number``, whose sum leaves its type. ``total``: its count, and the two
-        limbs of its sum."""
+        """Raises ChangeError for function ``number``, whose sum leaves its type, or NotShort. ``total``: its count, and
+        the two limbs of its sum."""
         call = self.functions[number]
         sums = np.zeros((1, self.sums.words), np.int64)
         sums[0, self.count_word(call)], sums[0, self.sums.summed(call)] = total[0], total[1:]
         self.column(call, sums)
-        raise AssertionError("a sum that was refused has a value")
+        raise NotShort
 
     def rows(
         self,

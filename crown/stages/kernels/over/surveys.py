@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crown.kernels.batches import merge, slots_of_net
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_STEPS
 from crown.kernels.memory.pointers import constants, words
@@ -78,6 +79,34 @@ def survey_rows(arena, t, keyed, k, spec, order_columns, peers, strides, shape, 
         out[HANDLE * n + i], out[SIZE * n + i] = group, total(arena, root)
         out[LOW * n + i], out[HIGH * n + i] = low, high
         out[BEGIN * n + i], out[END * n + i] = begin, end
+
+
+@kernel("table, words, table, words, int, halves, words, int, table")
+def open_peers(keys, weights, surveyed, columns, secret, slots, merged, word, sums):
+    """Writes to a word of the addends of changes, int64[n, words], by how much the number of groups of peers changes.
+    Expected O(n).
+
+    ``keys``: the rows, int64[width, n]. Peers have equal ``columns``. ``surveyed``: see ``survey``. Scratch: ``slots``,
+    ``slots_of_net``, int32; ``merged`` int64[n].
+    """
+    n, count, size = weights.size, columns.size, sums.shape[1]
+    keys, weights, surveyed, columns = words(keys), words(weights), words(surveyed), constants(columns)
+    slots, merged, sums = words(slots), words(merged), words(sums)
+    set_openings(keys, weights, surveyed, n, columns, count, secret, slots, merged, word, sums, size)
+
+
+@device
+def set_openings(keys, weights, surveyed, n, columns, count, secret, slots, merged, word, sums, size):
+    """Does the same as ``open_peers`` for ``n`` changes and ``count`` columns."""
+    room = slots_of_net(n)
+    for s in range(room):
+        slots[s] = -1
+    for i in range(n):
+        merged[i] = weights[i]
+    merge(keys, 1, n, columns, count, merged, n, slots, room, secret)
+    for i in range(n):
+        before = surveyed[END * n + i] - surveyed[BEGIN * n + i]
+        sums[i * size + word] = (1 if before + merged[i] > 0 else 0) - (1 if before > 0 else 0)
 
 
 @device

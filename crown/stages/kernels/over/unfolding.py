@@ -6,7 +6,7 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_STEPS, LINE
 from crown.kernels.memory.pointers import constants, prefetch, words
 from crown.kernels.numbers.limbs import clear, sum_of_pairs
-from crown.kernels.strings import NULL
+from crown.kernels.strings import NULL, short_number
 from crown.stages.kernels.over.sessions import before
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, NEXT, add_sums, full, node_words, row_at, sums_at
 from crown.stages.kernels.trees.ordered import BEHIND, FIRST, locate, same
@@ -21,8 +21,9 @@ NUMBER, RANK, COUNT, SUM = 0, 1, 2, 3  # kinds of functions
     SUMS,  # first of the two words of its sum
     ARGUMENT,  # column that it sums
     LARGEST,  # largest absolute value of its result
+    WIDE,  # 1 if results are decimals of two words, whose codes are short numbers
     FUNCTION_WORDS,
-) = range(7)
+) = range(8)
 # Per piece and function: the change of its number, rank or count; the two limbs of the change of its sum.
 MOVED_WORDS = 3
 STATE_WORDS = 4
@@ -32,7 +33,7 @@ STATE_WORDS = 4
     NEXT_INSERT,  # position of the next insert; -1 if no inserts are written
     SPLIT_COPIES,  # 1 if copies of a row were written separately, so that a row may be both deleted and inserted
     HAS_NULL,  # 1 if a NULL was written
-    OVERFLOWED,  # number of a function whose sum is out of the range of its type, or -1; the output is then invalid
+    OVERFLOWED,  # number of a function with a sum that is too large, or -1; the output is then invalid
     ROW_COUNT,  # its count
     SUM_LOW,  # its sum
     SUM_HIGH,
@@ -299,7 +300,9 @@ def _write_totals(
 ):  # fmt: skip
     """Writes counts or sums of rows, from an entry on."""
     count, low, high, end = scratch[t], scratch[t + 1], scratch[t + 2], scratch[t + 3]
-    peers, summed, most = functions[p + PEERS] == 1, functions[p] == SUM, functions[p + LARGEST]
+    peers, summed, wide, most = (
+        functions[p + PEERS] == 1, functions[p] == SUM, functions[p + WIDE] == 1, functions[p + LARGEST]
+    )  # fmt: skip
     entry, row = sums_at(arena, shape, leaf, e), row_at(arena, shape, leaf, e)
     counted, sums, argument = functions[p + COUNTS], functions[p + SUMS], functions[p + ARGUMENT]
     copies, more, less, width, size = moved[q], moved[q + 1], moved[q + 2], shape[0], shape[1]
@@ -344,6 +347,10 @@ def _write_totals(
                 after = NULL
             if count == 0 or after == NULL:
                 status[HAS_NULL] = 1
+            if wide and count != 0:
+                value = short_number(value)
+            if wide and after != NULL:
+                after = short_number(after)
         out[o + y] = value
         if both:
             out[x + y] = after
