@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeVar
 
-from crown.expressions.program import native
-from crown.ingest.batch import StoredInput
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.pipelines.feeds import FeedOperator, NetOperator, UnionOperator
+from crown.programs.pipelines.feeds import (
+    FeedOperator,
+    NetOperator,
+    NotNative,
+    UnionOperator,
+    filter_feed,
+    known_form,
+    stored_feed,
+)
 from crown.programs.pipelines.groups import GroupsOperator
 from crown.programs.pipelines.joins import JoinInputOperator, JoinOperator
 from crown.programs.pipelines.overs import OverOperator
@@ -33,16 +38,10 @@ from crown.stages.protocol import Part, Stage
 from crown.stages.state.memory import OWN_PARTS, parts_of
 from crown.stages.top import Top
 from crown.store.records import Records
-from plans.expressions.expr import Expr
 from plans.programs.reads import key_of
 from plans.programs.stages import FixpointStage
 
-Form = TypeVar("Form")
 _READS_EXCLUDED = "it reads stage"  # begins the reason of a stage that reads an excluded one
-
-
-class _NotNative(Exception):
-    """Tells why a stage of a program, or every stage, cannot be part of a native call."""
 
 
 def build_pipeline(
@@ -56,7 +55,7 @@ def build_pipeline(
     """
     try:
         return _Builder(runtime, preparer, records).pipeline(results)
-    except _NotNative as why:
+    except NotNative as why:
         return None, (f"steps: {why}",)
 
 
@@ -79,9 +78,9 @@ class _Builder:
 
     def __init__(self, runtime: ProgramRuntime, preparer: BatchPreparer, records: Records | None) -> None:
         if runtime.reads_clock:
-            raise _NotNative("the query reads the clock")
+            raise NotNative("the query reads the clock")
         if any(isinstance(stage, Join) and len(stage.cores) > 1 for stage in runtime.stages):
-            raise _NotNative("threads= cuts a join into several cells")
+            raise NotNative("threads= cuts a join into several cells")
         self._runtime, self._records, self._blocks = runtime, records, Blocks()
         self._sources = _sources(runtime, preparer, self._blocks)
         self._before_gate, self._after_gate = list[Operator](), list[Operator]()
@@ -95,11 +94,11 @@ class _Builder:
             lengths = len(self._before_gate), len(self._after_gate)
             try:
                 self._add_stage(stage, number)
-            except _NotNative as why:
+            except NotNative as why:
                 del self._before_gate[lengths[0] :], self._after_gate[lengths[1] :]
                 self._excluded[number] = str(why)
         if self._excluded and not any(isinstance(one, Stateful) for one in self._after_gate):
-            raise _NotNative(self._reasons(list(self._excluded)))
+            raise NotNative(self._reasons(list(self._excluded)))
         self._check_lookups()
         return self._pipeline(results), self._segments()
 
@@ -143,16 +142,16 @@ class _Builder:
         )
 
     def _check_lookups(self) -> None:
-        """Raises _NotNative if deletes of a relation are looked up in an excluded join."""
+        """Raises NotNative if deletes of a relation are looked up in an excluded join."""
         looked_up = {one.source for one in self._before_gate if isinstance(one, JoinInputOperator) and one.looks_up}
         for source in self._sources:
             if self._runtime.base_tables.lookup(source.name) is not None and source.name not in looked_up:
-                raise _NotNative(f"deletes of table {source.name} are looked up in a join that takes steps")
+                raise NotNative(f"deletes of table {source.name} are looked up in a join that takes steps")
 
     def _add_stage(self, stage: Stage, number: int) -> None:
         for source in map(key_of, stage.inputs):
             if source in self._excluded and self._body is None:
-                raise _NotNative(f"{_READS_EXCLUDED} {source}")
+                raise NotNative(f"{_READS_EXCLUDED} {source}")
         last = self._records is not None and number == len(self._runtime.stages) - 1 and self._body is None
         if isinstance(stage, Linear):
             self._add_linear(stage, number, last)
@@ -170,7 +169,7 @@ class _Builder:
         elif isinstance(stage, Fixpoint) and self._body is None:
             self._add_fixpoint(stage, number)
         else:
-            raise _NotNative(
+            raise NotNative(
                 "only joins, groups, window functions, set operations, recursions and LIMIT have a native form"
             )
 
@@ -225,7 +224,7 @@ class _Builder:
     def _add_linear(self, stage: Linear, number: int, last: bool) -> None:
         weights = [term.weight for term in stage.stage.terms]
         if not weights:
-            raise _NotNative("the stage has no rows")
+            raise NotNative("the stage has no rows")
         united = weights != [1] or (stage.netted and last)  # the columns of the output must be adjacent
         feeds = self._add_feeds(stage, stores_codes=united or not stage.netted)
         terms = [(events, weight) for (_, events), weight in zip(feeds, weights, strict=True)]
@@ -251,7 +250,7 @@ class _Builder:
 
     def _add_feeds(self, stage: Linear | Pointwise | Fixpoint, stores_codes: bool) -> list[tuple[Block, Block]]:
         """Adds the feeds of a stage. Returns the input and the output of each. ``stores_codes``: see ``_feed``."""
-        feeds = _native(stage.native_feeds())
+        feeds = known_form(stage.native_feeds())
         reads = [self._block_of[key_of(source)] for source in stage.inputs]
         return [(read, self._add_feed(read, feed, stores_codes)) for read, feed in zip(reads, feeds, strict=True)]
 
@@ -263,9 +262,9 @@ class _Builder:
 
     def _add_join(self, stage: Join, number: int, last: bool) -> None:
         if last and self._excluded:
-            raise _NotNative("an earlier stage takes steps")
+            raise NotNative("an earlier stage takes steps")
         if not stage.plain:
-            raise _NotNative("the join has a bag")
+            raise NotNative("the join has a bag")
         inputs = [self._add_join_input(stage, relation) for relation in range(len(stage.stored))]
         payload = stage.cores[0].state.compiled.payload
         rows = self._blocks.add_root(1 if payload is None else payload.result.words)
@@ -273,7 +272,7 @@ class _Builder:
         self._add(operator)
         if last:
             return
-        native_feed, output = _native(stage.cores[0].head.native_feed), rows
+        native_feed, output = known_form(stage.cores[0].head.native_feed), rows
         if native_feed is not None:
             output = self._add_feed(output, native_feed, stores_codes=not stage.adds_up, after_join=True)
             operator.has_feed = True
@@ -285,7 +284,7 @@ class _Builder:
         """Adds the delta of stored relation ``number`` of a join."""
         (core,), stored = stage.cores, stage.stored[number]
         compiled, source, aliases = core.state.compiled, stage.inputs[stored.input], stored.stored.aliases
-        native_feed, block = _stored_feed(stored), self._block_of[source]
+        native_feed, block = stored_feed(stored), self._block_of[source]
         feed = self._feed(block, native_feed, stores_codes=True)
         record, counters = compiled.record[aliases[0].node], [core.tallies[alias.node] for alias in aliases]
         lookup = None
@@ -312,7 +311,7 @@ class _Builder:
 
     def _add_windows(self, stage: Top, number: int | None, read: Block, part: Part) -> Block:
         """Adds a top stage that reads a block. Returns its output."""
-        native_feed, forms = _native(stage.native_feed()), forms_of_types(stage.stored_types)
+        native_feed, forms = known_form(stage.native_feed()), forms_of_types(stage.stored_types)
         net = self._add_net(self._add_feed(read, native_feed, stores_codes=True), len(forms))
         changed = self._blocks.add_root()
         output = self._blocks.add_derived(changed)
@@ -321,7 +320,7 @@ class _Builder:
         return output
 
     def _add_over(self, stage: Over, number: int) -> None:
-        native_form, read = _native(stage.native_form()), self._block_of[key_of(stage.inputs[0])]
+        native_form, read = known_form(stage.native_form()), self._block_of[key_of(stage.inputs[0])]
         net = self._add_net(self._add_feed(read, native_form.feed, stores_codes=True), stage.trees.width)
         changed = self._block_of[number] = self._blocks.add_root()
         forms = forms_of_types([column.type for column in stage.columns])
@@ -376,7 +375,7 @@ class _Builder:
         return net, Judging(candidates, self._add_windows(best, None, candidates, self._memory_of(len(stage.body))))
 
     def _add_groups(self, stage: Groups, number: int, last: bool) -> None:
-        native_form = _native(stage.native_form())
+        native_form = known_form(stage.native_form())
         source, feed = key_of(stage.inputs[0]), native_form.feed
         read = events = self._block_of[source]
         coded = {*native_form.keys.tolist(), *(() if native_form.values is None else native_form.values.columns)}
@@ -387,18 +386,11 @@ class _Builder:
         rows = self._blocks.add_root()
         operator = GroupsOperator(stage, number, native_form, read, events, rows, self._memory_of(number))
         if operator.pauses and (not last or self._excluded or read.root >= len(self._sources)):
-            raise _NotNative("the groups have HAVING or columns without native form, or percentiles or texts in order")
+            raise NotNative("the groups have HAVING or columns without native form, or percentiles or texts in order")
         self._add(operator)
         if not stage.shows_keys:
             operator.output = self._add_net(rows, len(stage.columns))
         self._block_of[number] = operator.output
-
-
-def _native(form: Form | str) -> Form:
-    """Returns a native form. Raises _NotNative if it is the reason why there is none."""
-    if isinstance(form, str):
-        raise _NotNative(form)
-    return form
 
 
 def _wide_columns(block: Block, feed: NativeFeed) -> frozenset[int]:
@@ -418,9 +410,9 @@ def _sources(runtime: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -
         name = table.name.lower()
         wire, base = runtime.wires[name], runtime.base_tables
         if (why := Source.why_not_scanned(wire.columns)) is not None:
-            raise _NotNative(f"table {table.name}: {why}")
+            raise NotNative(f"table {table.name}: {why}")
         if not base.counts_alone(name):
-            raise _NotNative(f"table {table.name}: it has an enforced key, a window or a retention time")
+            raise NotNative(f"table {table.name}: it has an enforced key, a window or a retention time")
         gate = base.gate(name) if base.lookup(name) is None else None
         block = blocks.by_source[name] = blocks.add_root()
         feed = None
@@ -428,26 +420,6 @@ def _sources(runtime: ProgramRuntime, preparer: BatchPreparer, blocks: Blocks) -
         if condition is not None:
             places = {column.name.lower(): i for i, column in enumerate(wire.columns)}
             every = tuple(range(len(places)))
-            feed = FeedOperator(block, block, _filter_feed(condition, places, every, f"rows of {table.name}"))
+            feed = FeedOperator(block, block, filter_feed(condition, places, every, f"rows of {table.name}"))
         sources.append(Source(name, wire.columns, gate, not wire.may_repeat, base.counters(name), feed))
     return sources
-
-
-def _stored_feed(stored: StoredInput) -> NativeFeed:
-    """Returns the feed that makes the tuples of a stored relation of a join."""
-    columns = (*stored.words, *([] if stored.mask is None else [stored.mask]))
-    if stored.predicate is None:
-        return NativeFeed(columns)
-    places = {name.lower(): place for name, (place, _) in stored.tested.items()}
-    return _filter_feed(stored.predicate, places, columns, f"what the join stores of {stored.stored.name}")
-
-
-def _filter_feed(condition: Expr, places: Mapping[str, int], columns: tuple[int, ...], what: str) -> NativeFeed:
-    """Returns the feed that chooses rows by a condition, and projects them on some columns.
-
-    ``places``: the positions of the columns of the condition. ``what``: describes the rows in messages.
-    """
-    program = native((condition,))
-    if program is None:
-        raise _NotNative(f"{condition}, a condition on {what}, has no native form")
-    return NativeFeed(columns, program, tuple(places[name.lower()] for name, _ in program.reads), True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from crown.expressions.kernels.evaluate import PAIRS, WORDS
+from crown.expressions.program import native
+from crown.ingest.batch import StoredInput
 from crown.programs.kernels import feeds as kernels
 from crown.programs.kernels import pipeline, unions
 from crown.programs.pipelines.plan import Block, Plan
 from crown.results.columns import NativeFeed
+from plans.expressions.expr import Expr
+
+Form = TypeVar("Form")
 
 
 class FeedOperator:
@@ -129,3 +135,34 @@ class UnionOperator:
         words[unions.U_OUTPUT], words[unions.U_WIDTH] = self.output.number, len(self._forms)
         words[unions.U_FORMS_AT] = plan.add(self._forms)
         return words
+
+
+class NotNative(Exception):
+    """Tells why a stage of a program, or every stage, cannot be part of a native call."""
+
+
+def known_form(form: Form | str) -> Form:
+    """Returns a native form. Raises NotNative if it is the reason why there is none."""
+    if isinstance(form, str):
+        raise NotNative(form)
+    return form
+
+
+def stored_feed(stored: StoredInput) -> NativeFeed:
+    """Returns the feed that makes the tuples of a stored relation of a join."""
+    columns = (*stored.words, *([] if stored.mask is None else [stored.mask]))
+    if stored.predicate is None:
+        return NativeFeed(columns)
+    places = {name.lower(): place for name, (place, _) in stored.tested.items()}
+    return filter_feed(stored.predicate, places, columns, f"what the join stores of {stored.stored.name}")
+
+
+def filter_feed(condition: Expr, places: Mapping[str, int], columns: tuple[int, ...], what: str) -> NativeFeed:
+    """Returns the feed that chooses rows by a condition, and projects them on some columns.
+
+    ``places``: the positions of the columns of the condition. ``what``: describes the rows in messages.
+    """
+    program = native((condition,))
+    if program is None:
+        raise NotNative(f"{condition}, a condition on {what}, has no native form")
+    return NativeFeed(columns, program, tuple(places[name.lower()] for name, _ in program.reads), True)
