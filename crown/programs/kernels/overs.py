@@ -237,13 +237,13 @@ def _run(
         return ZERO + _NOT_BEGUN, start, needed, nets
     end, first = status[unfolding.NEXT_DELETE], status[unfolding.NEXT_INSERT]
     result = _change(plan, op, arena, path, dictionary, octets, keyed, strides, keys, weights, n, sums, done)
-    if result == DONE:
+    status[unfolding.NEXT_DELETE], status[unfolding.NEXT_INSERT] = first, -1
+    if result == DONE and new_rows > 0:
         surveys.survey_rows(
             arena, table, keyed, k, order, order_columns, peers, strides, shape, keys, n, dictionary, octets, path,
             survey,
         )  # fmt: skip
         new = cuts.changed_pieces(survey, n, by_place, changed)
-        status[unfolding.NEXT_DELETE], status[unfolding.NEXT_INSERT] = first, -1
         _unfold(plan, op, arena, path, dictionary, octets, each, changed, n, new, unmoved, last, status, out, needed)
     if result != DONE or status[unfolding.OVERFLOWED] >= 0:
         _take_back(
