@@ -137,7 +137,7 @@ class Cell:
         """Applies a batch to the engine, which is at ``place``; yields the deltas, returns the new place."""
         started = time.perf_counter()
         engine.begin()  # before anything is written into the arenas
-        options = DeltaOptions(consolidate=consolidate)
+        options = DeltaOptions(consolidate=consolidate, ranged=engine.result.ranged if ranges else None)
         mine = Link(batch, place.version, dict(changes), place.digest)
         try:
             prepared = engine.prepare_for_apply(mine.changes, self._aside is None, options)
