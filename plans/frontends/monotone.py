@@ -20,7 +20,7 @@ MONOTONE = (
 """What steps may do with the value of which only the best is there."""
 PASSED = (
     "a step may pass columns of MIN_BY or MAX_BY on, all or the first ones, each to the same column, if it adds to the "
-    "value, a whole number or decimal, what is declared NOT NULL or has a condition IS NOT NULL"
+    "value, a whole number, what is declared NOT NULL or has a condition IS NOT NULL"
 )
 """What steps may do with the other columns of the best row."""
 _EXTREMES = ("greatest", "least")
@@ -43,7 +43,7 @@ def why_not_monotone(
     read = next((best[source.table] for source in mine if source.table in best), "")
     conditions = [one for given in step.conditions for one in _parts(given)]
     exprs = [expr for _, expr in step.outputs]
-    for place, (column, expr) in enumerate(zip(head.columns, exprs, strict=False)):
+    for place, (column, expr) in enumerate(zip(head.columns, exprs, strict=True)):
         name, is_value = column.name, place in head.best[:1]
         if not is_value and _reads(expr, values):
             return f"column {name} depends on {read}", MONOTONE
@@ -107,24 +107,27 @@ def _first_read(expr: Expr, columns: Mapping[Expr, str]) -> str:
 
 
 def _grows(expr: Expr, value: Expr, known: Collection[Expr]) -> bool:
-    """Returns whether different values give different results, in their order. `known`: conditions that hold."""
-    if not (expr.type in INTEGERS or expr.type.startswith("decimal")):
-        return False
+    """Returns whether different whole numbers give different results, in their order. `known`: conditions that hold."""
     if expr == value:
-        return True
+        return expr.type in INTEGERS
     if expr.op in ("add", "sub"):
         pairs = [expr.args, expr.args[::-1]] if expr.op == "add" else [expr.args]
         return any(
             _grows(one, value, known) and not _reads(two, [value]) and _is_present(two, known) for one, two in pairs
         )
-    return expr.op == "cast" and expr.args[0].type in INTEGERS and _grows(expr.args[0], value, known)
+    return _widens(expr) and _grows(expr.args[0], value, known)
 
 
 def _is_present(expr: Expr, known: Collection[Expr]) -> bool:
     """Returns whether an expression is not NULL for sure."""
-    if expr.op == "cast":
+    if _widens(expr):
         return _is_present(expr.args[0], known)
     return _present(expr) in known or (expr.op == "literal" and expr.value is not None)
+
+
+def _widens(expr: Expr) -> bool:
+    """Returns whether an expression is another one as a BIGINT."""
+    return expr.op == "cast" and expr.type == "int64" and expr.args[0].type in INTEGERS
 
 
 def _reads(expr: Expr, values: Collection[Expr]) -> bool:

@@ -327,6 +327,8 @@ EQUAL = "p has MIN, and column via passes via on, and a better d may derive an e
         ("y, d - w, via", "WHERE w IS NOT NULL", ""),
         ("y, d + 1, via", "WHERE w IS NOT NULL AND d < 9", ""),
         ("y, d + w, via", "", EQUAL),
+        ("y, d + CAST(CAST(w AS STRING) AS INT), via", "WHERE w IS NOT NULL", EQUAL),
+        ("y, CAST(CAST(d AS BIGINT) + w AS INT), via", "WHERE w IS NOT NULL", EQUAL),
         ("y, GREATEST(d, 3), via", "WHERE d IS NOT NULL", EQUAL),
         ("y, 2 * d, via", "", EQUAL),
         ("y, 7, via", "", EQUAL),
