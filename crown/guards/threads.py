@@ -43,7 +43,6 @@ class Threads:
         raises, no job is running any more. Raises the first job's error that is not Stopped; UnusableStateError takes
         precedence.
         """
-        self._stops = False
         others: list[Future[_T]] = []
         try:
             try:
@@ -60,6 +59,7 @@ class Threads:
         except BaseException as error:
             self._stops = True
             wait(others)
+            self._stops = False
             cause = _cause(error, others)
             if cause is error:
                 raise
@@ -67,7 +67,7 @@ class Threads:
         return results
 
     def check(self) -> None:
-        """Raises Stopped if another job has failed."""
+        """Raises Stopped while jobs run of which one has failed."""
         if self._stops:
             raise Stopped
 

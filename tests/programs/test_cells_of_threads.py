@@ -137,6 +137,8 @@ def test_a_batch_that_one_cell_refuses_is_rolled_back_in_all(rows: int, last: in
             list(view.apply_batches({"r": form}))
         assert rows_of(view) == before
         view.check_invariants()
+    few = pa.table({"a": range(6), "x": pa.array(6 * [0], pa.int64())})  # in steps, one cell after the other
+    assert view.apply({"r": few}).num_rows == 0
     assert view.apply(big(rows)).num_rows == 2 * rows
 
 
