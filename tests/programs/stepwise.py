@@ -14,7 +14,7 @@ import pytest
 
 import crown
 from crown.engine.delivery import is_open
-from crown.errors import CrownError
+from crown.errors import CrownError, MemoryBudgetError
 from crown.kernels.memory import arena as A
 from crown.programs.pipelines import pipeline as pipelines
 from crown.stages.joins.core import Join
@@ -156,6 +156,26 @@ class Stepwise:
             assert (
                 rounded(Counter(tuple(row.values()) for row in rows for _ in range(row.pop("_weight", 1)))) == expected
             )
+
+
+def refusals(both: Stepwise, more: Changes, rooms: range) -> int:
+    """Inserts rows with each room that is left in the budget of the view, and deletes them if they fit.
+
+    Each time the view has its rows of before. Returns how often the rows are refused.
+    """
+    before, view, refused = bag(both.view.to_table()), both.view, 0
+    budget = view._engine.memory.budget
+    for room in rooms:
+        with budget.limited(budget.used + room):
+            try:
+                view.apply(both.given(more))
+            except MemoryBudgetError:
+                refused += 1
+            else:
+                view.apply(both.given([(row, -1) for row, _ in more]))
+        view.check_invariants()
+        assert bag(view.to_table()) == before
+    return refused
 
 
 def _without(stats: Any, names: Set[str]) -> Any:

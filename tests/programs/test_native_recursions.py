@@ -7,12 +7,11 @@ from random import Random
 
 import pytest
 
-from crown.errors import MemoryBudgetError
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import rounds
 from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import by_turns, seeds, turns
-from tests.programs.stepwise import Changes, Stepwise
+from tests.programs.stepwise import Changes, Stepwise, refusals
 from tests.programs.test_native_joins import little_room, small_buffers
 
 TABLES = {
@@ -193,17 +192,6 @@ def test_a_budget_that_is_used_up_in_a_round_refuses_the_batch() -> None:
     both = Stepwise(QUERIES["closure"], {"g": TABLES["g"]}, memory_budget=80_000_000)
     more: Changes = [((-i, 1 - i), 1) for i in range(1, 30)]
     both.apply([((i, i + 1), 1) for i in range(30)])
-    before, view, refused = both.view.to_table().sort_by([("src", "ascending"), ("dst", "ascending")]), both.view, 0
-    budget = view._engine.memory.budget
-    for room in range(0, 60_000, 3_000):
-        with budget.limited(budget.used + room):
-            try:
-                view.apply(both.given(more))
-            except MemoryBudgetError:
-                refused += 1
-            else:
-                view.apply(both.given([(row, -1) for row, _ in more]))
-        view.check_invariants()
-        assert view.to_table().sort_by([("src", "ascending"), ("dst", "ascending")]) == before
+    refused = refusals(both, more, range(0, 60_000, 3_000))
     assert 2 < refused < 20
     assert both.results[kernels.ROUNDS_STOPPED], both.results

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import crown
-from crown.errors import ChangeError, MemoryBudgetError
+from crown.errors import ChangeError
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import overs
 from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds, turns
-from tests.programs.stepwise import WORK, Changes, Stepwise, bag
+from tests.programs.stepwise import WORK, Changes, Stepwise, refusals
 from tests.programs.test_native_joins import little_room
 
 TABLES = {
@@ -86,7 +86,7 @@ def beside(kind: str, **options: Any) -> Stepwise:
 
 
 def row_of(table: str, random: Random, far: int) -> tuple[object, ...]:
-    """Returns a random row of a table, some of whose values are NULL."""
+    """Returns a random row of a table. Some of its values are NULL."""
     names = ("a", "b", "", "a text of some length")
     if table == "d":
         return random.choice((None, 0, 1, 2, 3)), random.choice(names)
@@ -198,18 +198,7 @@ def test_a_budget_that_is_used_up_within_a_batch_refuses_it(kind: str) -> None:
     both = beside(kind, memory_budget=80_000_000)
     more: Changes = [((i, i % 7, i, i, "a", None), 1) for i in range(100, 400)]
     both.apply([((i, i % 5, i, i, "a", None), 1) for i in range(60)])
-    before, view, refused = bag(both.view.to_table()), both.view, 0
-    budget = view._engine.memory.budget
-    for room in range(0, 40_000, 1_000):
-        with budget.limited(budget.used + room):
-            try:
-                view.apply(both.given(more))
-            except MemoryBudgetError:
-                refused += 1
-            else:
-                view.apply(both.given([(row, -1) for row, _ in more]))
-        view.check_invariants()
-        assert bag(view.to_table()) == before
+    refused = refusals(both, more, range(0, 40_000, 1_000))
     assert 2 < refused < 38, refused
     assert both.results[kernels.NOT_BEGUN], both.results
 

@@ -142,7 +142,7 @@ class NotNative(Exception):
 
 
 def known_form(form: Form | str) -> Form:
-    """Returns a native form. Raises NotNative if it is the reason why there is none."""
+    """Returns ``form``. Raises NotNative if it is a text: the reason why there is no native form."""
     if isinstance(form, str):
         raise NotNative(form)
     return form
