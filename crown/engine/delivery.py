@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from types import GeneratorType
 from typing import Any
 from weakref import ref
@@ -90,6 +91,24 @@ def next_turn(batches: Iterator[Any]) -> list[Any]:
             break
         rows += batch.num_rows
     return found
+
+
+def in_turns(
+    cells: Sequence[Iterator[Any]],
+    turns: Sequence[list[Any]],
+    run: Callable[[Sequence[Callable[[], list[Any]]]], Sequence[list[Any]]],
+) -> Iterator[pa.RecordBatch]:
+    """Yields the deltas of cells, whose first ``turns`` are known. ``run`` runs a job of each cell that has more."""
+    while True:
+        cells = [cell for cell, turn in zip(cells, turns, strict=True) if turn[-1] is not READY_TO_COMMIT]
+        for turn in turns:
+            while turn:  # the reader alone has a batch: its memory is reused when it is released
+                if (batch := turn.pop(0)) is not READY_TO_COMMIT:
+                    yield batch
+        if not cells:
+            return
+        del batch
+        turns = run([partial(next_turn, cell) for cell in cells])
 
 
 def refuse(busy: bool, unusable: bool) -> None:

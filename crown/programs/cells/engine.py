@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from crown.engine.delivery import READY_TO_COMMIT, Batches, Delivery, next_turn
+from crown.engine.delivery import Batches, Delivery, in_turns, next_turn
 from crown.engine.statistics import summed
 from crown.guards.arguments import path_of
 from crown.guards.interrupts import Uninterrupted
@@ -221,25 +221,13 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
                 yield None
             except GeneratorExit:
                 deltas = False
-            running = [transactions[number] for number in range(len(self.cells))]
-            while True:
-                running = [
-                    transaction
-                    for transaction, turn in zip(running, turns, strict=True)
-                    if turn[-1] is not READY_TO_COMMIT
-                ]
-                for turn in turns:
-                    while turn:
-                        batch = turn.pop(0)  # the reader alone has it: its memory is reused when it is released
-                        if deltas and batch is not READY_TO_COMMIT:
-                            try:
-                                yield batch
-                            except GeneratorExit:
-                                deltas = False
-                if not running:
-                    break
-                del batch
-                turns = self._run_in_cells([partial(next_turn, transaction) for transaction in running], parallel)
+            cells = [transactions[number] for number in range(len(self.cells))]
+            for batch in in_turns(cells, turns, partial(self._run_in_cells, parallel=parallel)):
+                if deltas:
+                    try:
+                        yield batch
+                    except GeneratorExit:
+                        deltas = False
             if before_commit is not None:
                 before_commit()
         except BaseException as error:

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from crown.engine.buffers import BLOCKS_OF_CELL
 from crown.engine.core import Core
-from crown.engine.delivery import LOST, READY_TO_COMMIT, next_turn
+from crown.engine.delivery import LOST, READY_TO_COMMIT, in_turns, next_turn
 from crown.engine.invariants import tree as invariants
 from crown.engine.state import State
 from crown.engine.statistics import statistics, together
@@ -184,15 +184,11 @@ class Join(Stage):
             yield from self.cores[cell].delivered(part, stops, deltas=deltas, consolidate=consolidate)
             yield READY_TO_COMMIT
 
+        def run(jobs: Sequence[Callable[[], list[Any]]]) -> list[list[Any]]:
+            return self._run_jobs(jobs, check)
+
         streams = list(map(delivered, range(len(self.cores))))
-        while streams:
-            turns = self._run_jobs([partial(next_turn, batches) for batches in streams], check)
-            streams = [batches for batches, turn in zip(streams, turns, strict=True) if turn[-1] is not READY_TO_COMMIT]
-            for turn in turns:
-                while turn:  # the reader alone has a batch: its memory is reused when it is released
-                    if (batch := turn.pop(0)) is not READY_TO_COMMIT:
-                        yield batch
-            del batch
+        yield from in_turns(streams, run([partial(next_turn, batches) for batches in streams]), run)
 
     def _apply_to_cells(
         self,
