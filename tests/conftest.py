@@ -72,14 +72,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """
     option = session.config.option
     if getattr(option, "numprocesses", None) and not hasattr(session.config, "workerinput") and not option.collectonly:
-        from crown.engine.kernels.warm import ensure_view_compiled
-        from ivm_triangle.kernels.warm import ensure_triangle_compiled
+        from tests.compiling.prebuilt import ensure_library
 
         archived = threading.Thread(target=class_data.ensure_archive)
         archived.start()
-        ensure_view_compiled(weighed=True, padded=True)
-        for streaming in (False, True):
-            ensure_triangle_compiled(streaming)
+        if not ensure_library():
+            from crown.engine.kernels.warm import ensure_view_compiled
+            from ivm_triangle.kernels.warm import ensure_triangle_compiled
+
+            ensure_view_compiled(weighed=True, padded=True)
+            for streaming in (False, True):
+                ensure_triangle_compiled(streaming)
         archived.join()
 
 
