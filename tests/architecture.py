@@ -18,7 +18,8 @@ _NAME = re.compile(rf"`((?:{'|'.join(PACKAGES).replace('/', '.')})(?:\.\w+)+)`")
 @cache
 def first_sentence(file: Path) -> str:
     """What the file says that it is."""
-    text = ast.get_docstring(ast.parse(file.read_text())) or ""
+    top, _, _ = file.read_text().partition("\nfrom __future__")  # the rest need not be read
+    text = ast.get_docstring(ast.parse(top)) or ""
     paragraph = " ".join(text.split("\n\n")[0].split())
     sentence = re.split(r"(?<=[.]) (?=[A-Z`])", paragraph)[0].rstrip(".:")
     return sentence.replace("``", "`").replace("|", "\\|")

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests import syntax
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs", "bench")
 LIMIT, CEILING, MEDIAN = 450, 800, 200
@@ -121,7 +123,7 @@ def test_what_is_said_of_a_function_begins_with_what_it_does() -> None:
 
 
 def _others(tree: ast.Module) -> dict[str, str]:
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in syntax.statements(tree) if isinstance(node, ast.FunctionDef))
     said = {node.name: ast.get_docstring(node) or "" for node in functions}
     return {name: text.split("\n")[0] for name, text in said.items() if text and not _BEGINNING.match(text)}
 

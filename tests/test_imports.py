@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import syntax
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs", "bench")
 
@@ -54,8 +56,9 @@ Import = ast.Import | ast.ImportFrom
 def statements(file: Path) -> list[tuple[Import, bool]]:
     """Every statement of the file that imports, at its top or inside a function, and whether it is for type checkers
     alone."""
-    nodes = [*ast.walk(ast.parse(file.read_text()))]
-    conditions = [node for node in nodes if isinstance(node, ast.If)]
+    text = file.read_text()
+    nodes = [*syntax.statements(ast.parse(text))]
+    conditions = [node for node in nodes if isinstance(node, ast.If)] if "TYPE_CHECKING" in text else []
     typed = {id(part) for i in conditions if "TYPE_CHECKING" in ast.unparse(i.test) for part in i.body}
     return [(node, id(node) in typed) for node in nodes if isinstance(node, Import)]
 
