@@ -19,7 +19,17 @@ _ORDERS = ((_SESSION, _PLAIN, _SERVERS), (_SERVERS, _PLAIN, _SESSION), (_PLAIN, 
 
 
 class ByKind(LoadFileScheduling):
-    """A worker takes the first file of its kind, as long as there is one, and else one of the next kind."""
+    """A worker takes the first file of its kind, as long as there is one, and else one of the next kind.
+
+    Every third worker ends where only files with a session are left: two JVMs keep its cores as busy as three.
+    """
+
+    def _reschedule(self, node: WorkerController) -> None:
+        late = not node.shutting_down and self.nodes.index(node) >= max(2, len(self.nodes) * 2 // 3)
+        if late and self.workqueue and all(_kind(file) == _SESSION for file in self.workqueue):
+            node.shutdown()
+        else:
+            super()._reschedule(node)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         order = _ORDERS[min(self.nodes.index(node), len(_ORDERS) - 1)]
