@@ -78,7 +78,7 @@ bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done $(VENV)-tpcds/.done $(VEN
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps $(JOB)
 
 clean:  ## remove the virtual environment and everything generated
-	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-flink $(VENV)-pathway $(VENV)-tpcds out build dist *.egg-info bench/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-flink $(VENV)-pathway $(VENV)-tpcds crown/compiling/libraries out build dist *.egg-info bench/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 # What follows says in one sentence what is missing, if something is.

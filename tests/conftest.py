@@ -68,15 +68,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Before parallel workers start, one process sees to the kernels and the classes of Java that they all need.
 
-    Where nothing is compiled yet, each of them would compile the same kernels at the same time, on the same cores.
+    Where nothing is compiled yet, each of them would compile the same kernels at the same time, on the same cores. All
+    tests call most kernels; of some files, only those that they call are compiled.
     """
     option = session.config.option
+    some = session.config.args_source is pytest.Config.ArgsSource.ARGS
     if getattr(option, "numprocesses", None) and not hasattr(session.config, "workerinput") and not option.collectonly:
         from tests.compiling.prebuilt import ensure_library
 
         archived = threading.Thread(target=class_data.ensure_archive)
         archived.start()
-        if not ensure_library():
+        if some or not ensure_library():
             from crown.engine.kernels.warm import ensure_view_compiled
             from ivm_triangle.kernels.warm import ensure_triangle_compiled
 
