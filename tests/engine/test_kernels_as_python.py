@@ -48,6 +48,10 @@ NATIVE = {
         "several kinds",
         "ranks without gaps",
         "sums of decimals",
+        "sums of frames",
+        "extrema of frames",
+        "kinds of numbers",
+        "the rest of a partition",
     ),
 }
 """By file, kinds of queries whose batches go through every branch of the kernels that those of any kind go through."""

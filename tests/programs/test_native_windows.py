@@ -73,7 +73,51 @@ RUN = {
     ),
     "groups of ranks": f"SELECT a, COUNT(*) AS n FROM (SELECT RANK() OVER ({PEERS}) AS a FROM t) q GROUP BY a",
 }
-QUERIES = {**PICKED, **RUN}
+FRAMED = {
+    "sums of frames": (
+        f"SELECT {ALL}, SUM(v) OVER ({BY} ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS a, COUNT(v) OVER ({BY} ROWS "
+        f"BETWEEN 1 PRECEDING AND 2 FOLLOWING) AS b FROM t"
+    ),
+    "averages of frames": (
+        f"SELECT k, AVG(v) OVER ({BY} ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) AS a, AVG(id) OVER ({BY} ROWS "
+        f"BETWEEN 1 FOLLOWING AND 4 FOLLOWING) AS b FROM t"
+    ),
+    "extrema of frames": (
+        f"SELECT {ALL}, MIN(v) OVER ({BY} ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS a, MAX(price) FILTER (WHERE "
+        f"id > 3) OVER ({BY} ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING) AS b FROM t"
+    ),
+    "running averages": f"SELECT {ALL}, AVG(v) OVER ({PEERS}) AS a, AVG(v) OVER ({BY} {SO_FAR}) AS b FROM t",
+    "sums of wide decimals": (
+        f"SELECT id, SUM(w) OVER ({PEERS}) AS a, SUM(w) OVER ({BY} ROWS 2 PRECEDING) AS b "
+        f"FROM (SELECT *, price * price * 3 AS w FROM t) q"
+    ),
+    "sums of doubles": (
+        f"SELECT id, k, SUM(x) OVER ({BY} ROWS 3 PRECEDING) AS a, AVG(x) OVER ({BY} {SO_FAR}) AS b, MAX(x) OVER ({BY} "
+        f"ROWS 2 PRECEDING) AS c FROM (SELECT *, CAST(v AS DOUBLE) / 4 AS x FROM t) q"
+    ),
+    "running extrema": (
+        f"SELECT {ALL}, MIN(v) OVER ({PEERS}) AS a, MAX(price) FILTER (WHERE id > 3) OVER ({BY} {SO_FAR}) AS b FROM t"
+    ),
+    "the rest of a partition": (
+        f"SELECT {ALL}, SUM(v) OVER ({BY} ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING) AS a, COUNT(*) OVER "
+        f"({PEERS} RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS b, MAX(v) OVER (PARTITION BY k) AS c FROM t"
+    ),
+    "a row and a sum": (
+        f"SELECT {ALL}, LAG(v) OVER ({BY}) AS a, SUM(v) OVER ({BY}) AS b, RANK() OVER ({PEERS}) AS c FROM t"
+    ),
+    "kinds of numbers": (
+        f"SELECT {ALL}, NTILE(3) OVER ({BY}) AS a, PERCENT_RANK() OVER ({PEERS}) AS b, CUME_DIST() OVER ({PEERS}) "
+        f"AS c, DENSE_RANK() OVER ({PEERS}) AS d, ROW_NUMBER() OVER ({BY}) AS e, RANK() OVER ({PEERS}) AS f FROM t"
+    ),
+    "frames of the whole table": (
+        f"SELECT id, ts, SUM(v) OVER ({BY.removeprefix('PARTITION BY k ')}, k NULLS LAST ROWS BETWEEN 9 PRECEDING AND "
+        f"3 FOLLOWING) AS a FROM t"
+    ),
+    "groups of frames": (
+        f"SELECT a, COUNT(*) AS n FROM (SELECT MAX(v) OVER ({BY} ROWS 2 PRECEDING) AS a FROM t) q GROUP BY a"
+    ),
+}
+QUERIES = {**PICKED, **RUN, **FRAMED}
 
 
 def beside(kind: str, **options: Any) -> Stepwise:
@@ -131,7 +175,9 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     assert not both.view.to_table().num_rows
 
 
-@pytest.mark.parametrize("kind", ["rows on both sides", "the last value so far", "several kinds", "row numbers"])
+@pytest.mark.parametrize(
+    "kind", ["rows on both sides", "the last value so far", "several kinds", "row numbers", "sums of frames"]
+)
 def test_a_stage_goes_on_in_steps_where_a_call_has_no_room(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     little_room(monkeypatch)
     monkeypatch.setattr(overs, "_ROWS_PER_CHANGE", 1)
@@ -147,7 +193,7 @@ def test_a_stage_goes_on_in_steps_where_a_call_has_no_room(kind: str, monkeypatc
     assert both.results[kernels.NOT_BEGUN] > 3, both.results
 
 
-@pytest.mark.parametrize("kind", ["a difference", "the last value so far", "running sums", "ranks"])
+@pytest.mark.parametrize("kind", ["a difference", "the last value so far", "running sums", "ranks", "sums of frames"])
 def test_a_batch_of_one_row_takes_the_steps_that_it_takes_without_a_call(kind: str) -> None:
     both, rows = Stepwise(QUERIES[kind], {"t": TABLES["t"]}), [(i, 0, i * 7 % 10, i, "a", None) for i in range(10)]
     for row in rows:
@@ -166,7 +212,7 @@ def test_room_grows_with_the_rows_that_change() -> None:
     assert both.results[group_batch.DONE] + both.results[kernels.MESSAGE_TOO_LARGE] > 2, both.results
 
 
-@pytest.mark.parametrize("kind", ["running sums", "sums up to the last peer"])
+@pytest.mark.parametrize("kind", ["running sums", "sums up to the last peer", "sums of frames", "a row and a sum"])
 def test_a_sum_that_leaves_its_type_refuses_the_batch(kind: str) -> None:
     both = beside(kind)
     both.apply([((1, 0, 1, 2**62, "a", None), 1), ((2, 0, 9, 5, "a", None), 1)])
@@ -193,7 +239,27 @@ def test_a_sum_that_only_the_dictionary_can_store_takes_the_steps() -> None:
     assert both.results[group_batch.DONE] > 6, both.results
 
 
-@pytest.mark.parametrize("kind", ["rows on both sides", "the last value so far", "running sums", "ranks"])
+def test_a_double_that_is_far_takes_the_steps() -> None:
+    query = (
+        "SELECT id, k, SUM(x) OVER w AS a, AVG(x) OVER (w ROWS 2 PRECEDING) AS b FROM t "
+        "WINDOW w AS (PARTITION BY k ORDER BY id)"
+    )
+    both = Stepwise(query, {"t": {"id": "int64", "k": "int64", "x": "float64"}})
+    both.apart |= WORK
+    rows = [(number, number % 2, 1e300 if number == 5 else float(number)) for number in range(12)]
+    for row in rows:
+        both.apply([(row, 1)])
+        both.is_duckdbs()
+    assert both.results[kernels.NOT_BEGUN] > 1, both.results
+    for row in rows:
+        both.apply([(row, -1)])
+        both.is_duckdbs()
+    assert both.results[group_batch.DONE] > 6, both.results
+
+
+@pytest.mark.parametrize(
+    "kind", ["rows on both sides", "the last value so far", "running sums", "ranks", "extrema of frames"]
+)
 def test_a_budget_that_is_used_up_within_a_batch_refuses_it(kind: str) -> None:
     both = beside(kind, memory_budget=80_000_000)
     more: Changes = [((i, i % 7, i, i, "a", None), 1) for i in range(100, 400)]
@@ -206,10 +272,16 @@ def test_a_budget_that_is_used_up_within_a_batch_refuses_it(kind: str) -> None:
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        (f"SELECT id, CUME_DIST() OVER ({PEERS}) AS a FROM t", "CUME_DIST has no native form"),
-        (f"SELECT id, SUM(price * price * 3) OVER ({PEERS}) AS a FROM t", "a running SUM of decimals of more than 18"),
-        (f"SELECT id, MIN(v) OVER ({PEERS}) AS a FROM t", "MIN over this frame has no native form"),
-        (f"SELECT id, LAG(v) OVER ({BY}) AS a, SUM(v) OVER ({BY}) AS b FROM t", "no native form"),
+        (f"SELECT id, MIN(name) OVER ({PEERS}) AS a FROM t", "MIN over this frame has no native form"),
+        (f"SELECT id, MEDIAN(v) OVER ({PEERS}) AS a FROM t", "PERCENTILE over this frame has no native form"),
+        (
+            "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE 5 PRECEDING) AS a FROM t",
+            "SUM over this frame has no native form",
+        ),
+        (
+            f"SELECT id, SUM(v) OVER ({BY} ROWS 5000 PRECEDING) AS a FROM t",
+            "SUM over frames of more than 4096 rows has",
+        ),
     ],
 )
 def test_what_has_no_native_form_is_named(query: str, why: str) -> None:

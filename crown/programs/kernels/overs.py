@@ -1,7 +1,7 @@
 """Window functions of a native call: a net in, a block of the rows whose values change out (``crown.stages.over``).
 
-running functions             changed rows -> pieces that move -> old and new rows
-functions that pick a row     places of changes -> stretches of rows -> old and new rows of each
+running functions     changed rows -> pieces that move -> old and new rows
+other functions       places of changes -> stretches of rows -> old and new rows of each
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from crown.programs.kernels.tops import (
     OS_ROOM,
     UNLIMITED,
 )
+from crown.stages.kernels.frames.affected import set_extrema
+from crown.stages.kernels.frames.plan import ROOM
 from crown.stages.kernels.groups.sums import add_all_terms
 from crown.stages.kernels.over import cuts, partitions, stretches, surveys, unfolding
 from crown.stages.kernels.over.partitions import DONE, change_rows, find_places
@@ -56,7 +58,9 @@ from crown.stages.kernels.trees.scan import LEAVES
     W_COLUMNS,  # columns of the output
     W_SHOWN,  # columns of a stored row that the output has
     W_SESSION_AT,  # offset of the columns that define sessions
-    W_PICK_COUNT,  # number of picks; 0 if the functions are running
+    W_RUNNING,  # 1 if the functions are running: changes move their values by the same amount
+    W_FRAMES_AT,  # offset of the plan of those that read frames, see ``crown.stages.kernels.frames.plan``
+    W_PICK_COUNT,  # number of picks
     W_PICKS_AT,  # offset of the picks, see ``crown.stages.kernels.over.picks``
     W_OUTPUTS_AT,  # offset of their outputs
     W_FILTER_COUNT,  # number of filters of picks
@@ -70,7 +74,7 @@ from crown.stages.kernels.trees.scan import LEAVES
     W_APART,  # 1 if copies of a row may have different values
     W_NETS,  # 1 if different stored rows may be equal in the output
     OVER_WORDS,
-) = range(ORDERED_WORDS, ORDERED_WORDS + 17)
+) = range(ORDERED_WORDS, ORDERED_WORDS + 19)
 # Words of a window stage in the state, behind those of stages with ordered rows.
 (
     WS_ROWS,  # rows of the output that the batch needs, at most
@@ -80,11 +84,11 @@ _NOT_BEGUN = -1
 
 
 @device
-def fixed_words(width, columns, keys, size, some):
+def fixed_words(width, columns, keys, size, some, room):
     """Returns how many words of the memory a window stage takes regardless of the number of tuples. ``size``: the words
-    of the sums of a row; ``some``: the number of running functions."""
-    words = 3 * columns + 2 * width + keys + 4 * size + LEAVES + unfolding.STATUS_WORDS + 8
-    return words + unfolding.STATE_WORDS * some
+    of the sums of a row; ``some``: the number of running functions; ``room``: the words that frames take."""
+    words = 3 * columns + 4 * width + keys + 4 * size + LEAVES + unfolding.STATUS_WORDS + 8
+    return words + unfolding.STATE_WORDS * some + room
 
 
 @device
@@ -104,18 +108,22 @@ def words_per_row(columns):
 
 @device
 def _set_sums(plan, op, dictionary, memory, forms, keys, weights, n, each, sums):
-    """Writes the addends of ``n`` changes to the sums."""
+    """Writes the addends of ``n`` changes to the sums. Returns the number of far doubles, which are added as 0."""
     size = plan[plan[op + O_SHAPE_AT] + 1]
+    if size == 0:
+        return ZERO
     clear(sums, 0, n * size)
     origin = beyond(memory, ZERO)
-    add_all_terms(
+    far = add_all_terms(
         dictionary, each, weights, n, origin, forms, origin, beyond(plan, plan[op + W_ADDENDS_AT]), origin, sums, ZERO,
         size,
     )  # fmt: skip
+    set_extrema(beyond(plan, plan[op + W_FRAMES_AT]), keys, weights, n, sums)
     for f in range(plan[op + W_FILTER_COUNT]):
         word, column = plan[plan[op + W_FILTERS_AT] + 2 * f], plan[plan[op + W_FILTERS_AT] + 2 * f + 1]
         for i in range(n):
             sums[i * size + word] = weights[i] if keys[column * n + i] == 1 else 0
+    return far
 
 
 @device
@@ -264,10 +272,11 @@ def _run(
 def _pick(
     plan, op, arena, path, dictionary, octets, memory, keyed, strides, forms, keys, weights, n, each, free, state, at
 ):  # fmt: skip
-    """Applies changes of rows, for functions that pick a row. Returns what ``_run`` returns."""
+    """Applies changes of rows, for functions that are not running. Returns what ``_run`` returns."""
     order, shape = beyond(plan, plan[op + O_ORDER_AT]), beyond(plan, plan[op + O_SHAPE_AT])
     session, picks = beyond(plan, plan[op + W_SESSION_AT]), beyond(plan, plan[op + W_PICKS_AT])
     outputs, count, shown = beyond(plan, plan[op + W_OUTPUTS_AT]), plan[op + W_PICK_COUNT], plan[op + W_SHOWN]
+    frames, room = beyond(plan, plan[op + W_FRAMES_AT]), plan[plan[op + W_FRAMES_AT] + ROOM]
     table, k, columns, width = plan[op + O_TABLE], plan[op + O_KEY_COUNT], plan[op + W_COLUMNS], plan[op + O_WIDTH]
     unsummed, progress, done = beyond(memory, free), beyond(memory, free + 3), beyond(memory, free + 5)
     unsummed[0], unsummed[1], unsummed[2], progress[0], progress[1], done[0] = shape[0], shape[1], 0, 0, 0, 0
@@ -275,14 +284,24 @@ def _pick(
     spans, changed = beyond(by_place, 2 * n), beyond(by_place, (2 + stretches.SPAN_WORDS) * n)
     changes, leaves = beyond(changed, width * n), beyond(changed, (width + 1) * n)
     sums = beyond(leaves, n)
-    start = free + 6 + n * (partitions.PLACE_WORDS + stretches.SPAN_WORDS + 4 + width + shape[1])
+    sorted_forms = beyond(sums, shape[1] * n)
+    scratch = beyond(sorted_forms, 2 * width)
+    changed_at = free + 6 + n * (partitions.PLACE_WORDS + stretches.SPAN_WORDS + 2)
+    start = changed_at + n * (width + 2 + shape[1]) + 2 * width + room
+    if room > 0:
+        scratch[0] = 0
+    for j in range(width):
+        sorted_forms[2 * j], sorted_forms[2 * j + 1] = forms[2 * j], changed_at + j * n
     find_places(
         arena, table, keyed, k, order, plan[op + O_COLUMN_COUNT], strides, shape, keys, n, dictionary, octets, path,
         places,
     )  # fmt: skip
     handles = beyond(places, partitions.HANDLE * n)
     sort_indices(handles, beyond(places, partitions.RANK * n), n, by_place, beyond(by_place, n))
-    widen(arena, k, shape, unsummed, picks, count, session, keys, weights, by_place, n, path, places)
+    widen(
+        arena, k, order, strides, shape, unsummed, picks, count, frames, session, keys, weights, by_place, n,
+        dictionary, octets, path, places,
+    )  # fmt: skip
     m, creating, needed = stretches.merge(by_place, weights, places, n, spans, n), ZERO, ZERO
     for c in range(m):
         needed += spans[stretches.HIGH * n + c] - spans[stretches.LOW * n + c]
@@ -298,34 +317,40 @@ def _pick(
     state[at + WS_ROWS] = needed
     if needed > state[at + OS_ROOM]:
         return ZERO + _NOT_BEGUN, start, needed, ZERO
-    _set_sums(plan, op, dictionary, memory, forms, changed, changes, n, each, sums)
+    if _set_sums(plan, op, dictionary, memory, sorted_forms, changed, changes, n, each, sums) > 0:
+        return ZERO + _NOT_BEGUN, start, needed, ZERO
     out = beyond(memory, start)
     result = stretches.replace(
         arena, table, keyed, k, order, plan[op + O_COLUMN_COUNT], strides, shape, unsummed, session, picks, count,
-        outputs, shown, changed, changes, sums, n, spans, n, m, leaves, dictionary, octets, path, progress, done, out,
-        needed, columns,
+        outputs, frames, shown, changed, changes, sums, n, spans, n, m, leaves, dictionary, octets, path, scratch,
+        progress, done, out, needed, columns,
     )  # fmt: skip
-    if result != DONE:
-        _take_back(
-            plan, op, arena, path, dictionary, octets, memory, keyed, strides, forms, changed, changes, n, each, sums,
-            done,
-        )  # fmt: skip
-        return ZERO + _NOT_BEGUN, start, needed, ZERO
-    rows = progress[1]
-    for i in range(creating):
+    rows, created = progress[1], ZERO
+    for i in range(creating if result == DONE else 0):
         handles[i] = find(arena, table, hash_key(arena, keyed, 0, k, changed, i), keyed, 0, k, changed, i)
-    sort_indices(handles, handles, creating, by_place, beyond(by_place, n))
-    for j in range(creating):
-        handle = handles[by_place[j]]
-        if handle == 0 or (j > 0 and handle == handles[by_place[j - 1]]):
+    if result == DONE:
+        sort_indices(handles, handles, creating, by_place, beyond(by_place, n))
+    while result == DONE and created < creating:
+        handle = handles[by_place[created]]
+        created += 1
+        if handle == 0 or (created > 1 and handle == handles[by_place[created - 2]]):
             continue
         size = total(arena, arena[handle + k])
-        pick_rows(
-            arena, arena[handle + k], shape, unsummed, picks, count, outputs, 0, size, shown, rows, needed, path, out
+        complete = pick_rows(
+            arena, arena[handle + k], order, shape, unsummed, picks, count, outputs, frames, dictionary, octets, ZERO,
+            size, shown, rows, needed, path, scratch, out,
         )  # fmt: skip
+        if not complete:
+            result = ZERO + stretches.REFUSED
         for i in range(rows, rows + size):
             out[columns * needed + i] = 1
         rows += size
+    if result != DONE:
+        _take_back(
+            plan, op, arena, path, dictionary, octets, memory, keyed, strides, sorted_forms, changed, changes, n, each,
+            sums, done,
+        )  # fmt: skip
+        return ZERO + _NOT_BEGUN, start, needed, ZERO
     return rows, start, needed, 1 + ZERO
 
 
@@ -334,8 +359,8 @@ def apply_over(plan, op, secret, dictionary, octets, memory, free, state, blocks
     """Applies a net, and makes the block of the rows whose values change, a net, in the memory from word ``free`` on.
 
     Returns the next free word, or -1 with the stage unchanged if there is no room for the rows, the budget is used up,
-    a deleted row is absent, or a sum leaves its type. ``grown``: the words that other parts of the program have taken
-    during the call, which count against the budget. O(log n) per tuple, O(1) per row.
+    a deleted row is absent, a sum leaves its type, or only Python computes some value. ``grown``: the words that other
+    parts of the program have taken during the call, which count against the budget. O(log n) per tuple, O(1) per row.
     """
     at, net = plan[op + STATE], blocks + BLOCK_WORDS * plan[op + O_NET]
     arena = words_at(state[at + OS_ARENA], state[at + OS_ARENA_WORDS])
@@ -355,7 +380,7 @@ def apply_over(plan, op, secret, dictionary, octets, memory, free, state, blocks
     rows, start, stride, nets, steps = ZERO, free, ZERO, ZERO, arena[H_STEPS]
     if n > 0:
         arena[H_BUDGET] -= grown
-        if plan[op + W_PICK_COUNT] > 0:
+        if plan[op + W_RUNNING] == 0:
             rows, start, stride, nets = _pick(
                 plan, op, arena, path, dictionary, octets, memory, keyed, strides, forms, keys, weights, n, each, free,
                 state, at,

@@ -10,6 +10,7 @@ from crown.programs.kernels import pipeline
 from crown.programs.kernels.tops import OS_ROOM
 from crown.programs.pipelines.plan import Block, Plan
 from crown.programs.pipelines.tops import OrderedOperator
+from crown.stages.kernels.frames.plan import ROOM
 from crown.stages.over.native import NativeOver
 from crown.stages.over.stage import Over
 from crown.stages.protocol import Part
@@ -52,7 +53,7 @@ class OverOperator(OrderedOperator):
         room = max(_ROWS_PER_CHANGE * n, min(2 * state[self.state_at + kernels.WS_ROWS], _MAX_ROWS))
         self._set_room(room, rows, state)
         width = self.stage.trees.width
-        words = int(kernels.fixed_words(width, columns, self.stage.trees.k, size, some))
+        words = int(kernels.fixed_words(width, columns, self.stage.trees.k, size, some, int(native.frames[ROOM])))
         words += n * int(kernels.words_per_tuple(width, size, some))
         self.batch_words = words + room * int(kernels.words_per_row(columns))
         return room
@@ -63,6 +64,7 @@ class OverOperator(OrderedOperator):
         self._ordered_words(plan, words)
         words[kernels.W_COLUMNS], words[kernels.W_SHOWN] = len(self._forms), native.shown
         words[kernels.W_SESSION_AT] = plan.add(self.stage.trees.session)
+        words[kernels.W_RUNNING], words[kernels.W_FRAMES_AT] = int(native.unfolds), plan.add(native.frames)
         words[kernels.W_PICK_COUNT], words[kernels.W_PICKS_AT] = len(native.picks), plan.add(native.picks)
         words[kernels.W_OUTPUTS_AT] = plan.add(native.outputs)
         words[kernels.W_FILTER_COUNT], words[kernels.W_FILTERS_AT] = len(native.filters), plan.add(native.filters)

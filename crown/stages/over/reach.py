@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crown.kernels.strings import NULL
+from crown.stages.kernels.frames.plan import FRAME_COUNT
 from crown.stages.kernels.over import partitions as kernels
 from crown.stages.kernels.over import stretches
 from crown.stages.kernels.trees import orders
@@ -82,7 +83,7 @@ class Reach:
         order = np.lexsort((ranks, handles))
         if self._picks:
             self._picks.widen(places, keys, changes, order)
-        if self._functions:
+        if self._functions and not self._picks.frames[FRAME_COUNT]:
             lows, highs = places[kernels.LOW], places[kernels.HIGH]
             change = _Change(keys, handles, ranks, ranks + places[kernels.COPIES], places[kernels.SIZE], changes)
             for call in self._functions:

@@ -13,7 +13,7 @@ data. DENSE_RANK is a count over a frame: the rows up to the last peer that are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -25,6 +25,7 @@ from crown.stages.feeds import Reader
 from crown.stages.kernels.over import partitions as kernels
 from crown.stages.orders import order_words
 from crown.stages.over.flips import Flips
+from crown.stages.over.framed import NO_FRAMES, FramePlan, NotFramed
 from crown.stages.over.frames import Frames
 from crown.stages.over.gathered import values_read
 from crown.stages.over.native import NativeOver, native_over
@@ -84,7 +85,14 @@ class Over(InOrder, Stage):
             part, int(table_at(0)), [column.type for column in self.feed], keyed,
             order_words(self.feed, stage.order, keyed), self._sums.shape, self._sums.session,
         )  # fmt: skip
-        self._picks = Picks([(i, call) for i, call in functions if call.from_row], place, self._sums, self.trees)
+        self._not_framed, plan = "", NO_FRAMES  # why kernels do not compute all functions
+        try:
+            if self._framed:
+                plan = FramePlan(self.feed, len(stage.order), self._sums).written(self._framed)
+        except NotFramed as error:
+            self._not_framed = str(error)
+        picked = [(i, call) for i, call in functions if call.from_row]
+        self._picks = Picks(picked, place, self._sums, self.trees, plan)
         self._reach = Reach(stage, self.feed, self._sums, self.trees, self._picks, Flips(self._sums, self.trees))
         self._running = Running(stage.functions, len(stage.order), self._sums, self.trees)
         unfolds = all(call.running for call in stage.functions) and self._running.fits_words
@@ -96,8 +104,10 @@ class Over(InOrder, Stage):
         feed = self._reader.native_feed([column.name for column in self.feed])
         if isinstance(feed, str):
             return feed
-        calls = self.stage.functions
-        return native_over(feed, self._visible, calls, self._running, self._picks, self._sums)
+        if self._unfolding is None and self._not_framed:
+            return self._not_framed
+        unfolds = self._unfolding is not None
+        return native_over(feed, self._visible, unfolds, self._running, self._picks, self._sums)
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
@@ -112,9 +122,15 @@ class Over(InOrder, Stage):
         if self._unfolding is not None:
             with suppress(NotShort):  # the sums of frames are stored in the dictionary, if they have to be
                 return self._part.run_atomically(net, self._unfolded, self._change)
+        elif not self._not_framed:
+            with suppress(NotShort):
+                return self._replaced(net, self._apply_picks)
+        return self._replaced(net, self._apply_frames)
+
+    def _replaced(self, net: Zset, work: Callable[[Affected, Zset, np.ndarray], Zset]) -> Zset:
+        """Applies a batch by stretches of rows that it affects, which ``work`` replaces."""
         affected = self._reach.affected(np.ascontiguousarray(net.columns()), net.weights)
         sorted_ = Zset.of_columns(np.take(net.columns(), affected.order, axis=1), net.weights[affected.order])
-        work = self._apply_frames if self._framed else self._apply_picks
         return self._part.run_atomically(sorted_, partial(work, affected), self._change)
 
     def shifted(self, nets: Sequence[Zset], distinguished: int) -> tuple[Zset, Shifts]:
@@ -152,8 +168,8 @@ class Over(InOrder, Stage):
         return Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))
 
     def _apply_picks(self, affected: Affected, net: Zset, done: np.ndarray) -> Zset:
-        """Applies changes of rows, in the order of ``affected``. Returns the changes of the values of all rows, for
-        functions that pick a row. Each stretch is read, changed and read again.
+        """Applies changes of rows, in the order of ``affected``. Returns the changes of the values of all rows. Each
+        stretch is read, changed and read again. Raises NotShort if only Python computes some value.
         """
         keys = np.ascontiguousarray(net.columns())
         sums = self._sums.addends(keys, net.weights)[0]
@@ -166,7 +182,7 @@ class Over(InOrder, Stage):
         return Zset.of_columns(rows, signs).net()
 
     def _apply_frames(self, affected: Affected, net: Zset, done: np.ndarray) -> Zset:
-        """Does the same as ``_apply_picks`` for functions that read frames. All stretches are read, changed and read
+        """Does the same as ``_apply_picks`` if Python computes some function. All stretches are read, changed and read
         again."""
         keys = np.ascontiguousarray(net.columns())
         old = self._rows_with_values(*affected.old)
@@ -222,10 +238,13 @@ class Over(InOrder, Stage):
         if not len(handles):
             return np.empty((len(self.columns), 0), np.int64)
         out = np.empty((len(self.columns), int((highs - lows).sum())), np.int64)
-        if self._framed:
-            self._write_framed(handles, lows, highs, out)
-        if self._picks or not self._framed:
-            self._picks.write(handles, lows, highs, 0 if self._framed else self._visible, out)
+        if not self._not_framed:
+            with suppress(NotShort):
+                self._picks.write(handles, lows, highs, self._visible, out, True)
+                return out
+        self._write_framed(handles, lows, highs, out)
+        if len(self._picks.words):
+            self._picks.write(handles, lows, highs, 0, out, False)
         return out
 
     def _write_framed(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray, out: np.ndarray) -> None:

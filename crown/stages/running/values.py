@@ -27,7 +27,7 @@ _MOST, _MOST_SHORT = 2**63 - 1, 2**61 - 1
 
 
 class NotShort(Exception):
-    """The sum of a running function has no short code: only the dictionary can store it."""
+    """No kernel computes the value of a function: only the dictionary can store a sum, or a double is far."""
 
 
 class Running:

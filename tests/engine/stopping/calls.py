@@ -50,6 +50,10 @@ Q14 = (
 FIRST = "SELECT prio, mode, l.ok, num FROM o, l WHERE o.ok = l.ok ORDER BY n DESC, mode, prio, l.ok, num LIMIT 3"
 LAST = "SELECT prio, mode, num, LAG(n) OVER (PARTITION BY mode ORDER BY num, o.ok, n) AS m FROM o, l WHERE o.ok = l.ok"
 RUN = "SELECT ok, num, mode, SUM(n) OVER (PARTITION BY mode ORDER BY sent) AS s FROM l"
+FRAMES = (
+    "SELECT ok, num, mode, AVG(n) OVER (PARTITION BY mode ORDER BY sent) AS a, MAX(n) OVER (PARTITION BY mode ORDER BY "
+    "sent, ok, num ROWS 2 PRECEDING) AS b FROM l"
+)
 SNB4 = "SELECT last, COUNT(DISTINCT m) AS n FROM person, message, knows WHERE p = creator AND two = p GROUP BY last"
 SNB = "SELECT p, first, last, m, one FROM person, message, knows WHERE p = creator AND two = p"
 
@@ -91,6 +95,7 @@ CALLS = (
     Subject("first rows", FIRST, ORDERS, memory),
     Subject("the row before", LAST, ORDERS, memory),
     Subject("running sums", RUN, LINES, memory),
+    Subject("frames", FRAMES, LINES, memory),
     Subject("recursion with min", NEAREST, {"G": PAIR}, memory),
     Subject("recursion", RECURSION, {"G": PAIR}, memory),
     Subject("set operations that raise", SETS, ORDERS, memory, on_missing="raise"),

@@ -29,8 +29,9 @@ DONE, OVER_BUDGET, ABSENT = 0, 1, 2
     SIZE,  # copies of all rows of the partition
     LOW,  # position of the first copy of the row
     HIGH,  # position behind its last copy
+    STOP,  # position of the row that shields all rows behind it from the change, or -1 (see ``kernels.frames``)
     PLACE_WORDS,
-) = range(9)
+) = range(10)
 
 
 @kernel("words, int, words, int, table, words")
@@ -355,7 +356,7 @@ def prefix_sums(rows, shape, out):
 
 
 @device
-def _add_difference(out, o, sums, i, j, n):
+def add_difference(out, o, sums, i, j, n):
     """Adds the difference of the numbers at ``sums[i]`` and ``sums[j]`` to ``out[o ...]``, all of ``n`` limbs, in one
     pass."""
     over, lent = 0, 1
@@ -381,7 +382,7 @@ def add_range_sums(sums, shape, starts, ends, out):
         if starts[i] < ends[i]:
             for p in range(2, 2 + 2 * shape[2], 2):
                 at, limbs = shape[p + 1], shape[p + 2]
-                _add_difference(out, i * size + at, sums, ends[i] * size + at, starts[i] * size + at, limbs)
+                add_difference(out, i * size + at, sums, ends[i] * size + at, starts[i] * size + at, limbs)
 
 
 @kernel("words, words, words, words, int, words")

@@ -22,11 +22,14 @@ from crown.kernels.memory.arena import H_STEPS
 from crown.kernels.memory.pointers import constants, words
 from crown.kernels.numbers.limbs import clear
 from crown.kernels.strings import NULL
+from crown.stages.kernels.frames.affected import widen_frames
+from crown.stages.kernels.frames.plan import FRAME_COUNT
+from crown.stages.kernels.frames.values import write_frames
 from crown.stages.kernels.over.partitions import COPIES, ENTRY, HANDLE, HIGH, LEAF, LOW, RANK
 from crown.stages.kernels.over.sessions import COLUMN, WORD, before, exceeds_gap, opens, time_of
 from crown.stages.kernels.trees.nodes import HEAD, LENGTH, row_at, sums_at
 from crown.stages.kernels.trees.ordered import total
-from crown.stages.kernels.trees.scan import at_number, at_position, here
+from crown.stages.kernels.trees.scan import at_number, at_position, here, next_copy
 
 BACK, AHEAD, START, END = 0, 1, 2, 3  # kinds of picks
 PICK_WORDS, OUTPUT_WORDS = 7, 3
@@ -105,37 +108,41 @@ def _at(arena, root, unsummed, leaf, e, copy, position, target, scratch):
     return at_position(arena, root, unsummed, target, scratch, 0)
 
 
-@device
-def _next(arena, leaf, e, copy):
-    """Returns the next copy; leaf 0 after the last one."""
-    if copy + 1 < arena[leaf + HEAD + e]:
-        return leaf, e, copy + 1
-    leaf, e = here(arena, leaf, e + 1)
-    return leaf, e, 0
-
-
 # Affected positions
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-@kernel("words, int, words, words, words, words, table, words, words, words, table")
-def widen_places(arena, k, shape, unsummed, picks, session, keys, changes, order, scratch, places):
-    """Widens LOW and HIGH of the ``places`` of changes (see ``partitions.place``) to the positions whose picks they can
-    change.
+@kernel("words, int, words, words, words, words, words, words, words, table, words, words, words, bytes, words, table")
+def widen_places(
+    arena, k, spec, strides, shape, unsummed, picks, frames, session, keys, changes, order, values, octets, scratch,
+    places,
+):  # fmt: skip
+    """Widens LOW and HIGH of the ``places`` of changes (see ``partitions.place``) to the positions whose picks, or
+    whose frames (see ``crown.stages.kernels.frames``), they can change.
 
     ``order``: the changes by partition and rank. A row that a filter excludes only shifts other rows. A row that it
     includes is picked up to the next included rows. O(log n) each.
     """
     n, count = order.size, picks.size // PICK_WORDS
-    arena, shape, unsummed, picks = words(arena), words(shape), words(unsummed), constants(picks)
+    arena, spec, strides, shape = words(arena), constants(spec), constants(strides), words(shape)
+    unsummed, picks, frames = words(unsummed), constants(picks), constants(frames)
     session, keys, changes, order = words(session), words(keys), words(changes), words(order)
-    scratch, places = words(scratch), words(places)
-    widen(arena, k, shape, unsummed, picks, count, session, keys, changes, order, n, scratch, places)
+    values, octets, scratch, places = words(values), words(octets), words(scratch), words(places)
+    widen(
+        arena, k, spec, strides, shape, unsummed, picks, count, frames, session, keys, changes, order, n, values,
+        octets, scratch, places,
+    )  # fmt: skip
 
 
 @device
-def widen(arena, k, shape, unsummed, picks, count, session, keys, changes, order, n, scratch, places):
+def widen(
+    arena, k, spec, strides, shape, unsummed, picks, count, frames, session, keys, changes, order, n, values, octets,
+    scratch, places,
+):  # fmt: skip
     """Does the same as ``widen_places`` for ``n`` changes and ``count`` picks."""
+    widen_frames(
+        arena, k, shape, unsummed, spec, frames, strides, keys, changes, order, n, values, octets, scratch, places
+    )
     for f in range(count):
         p = f * PICK_WORDS
         if picks[p] == START or picks[p] == END:
@@ -263,27 +270,40 @@ def _end(arena, root, shape, unsummed, session, leaf, e, at, scratch):
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-@kernel("words, int, words, words, words, words, words, words, words, int, words, table")
-def write_picks(arena, k, shape, unsummed, picks, outputs, handles, lows, highs, shown, scratch, out):
+@kernel(
+    "words, int, words, words, words, words, words, words, words, words, words, words, bytes, int, words, words, table"
+)
+def write_picks(
+    arena, k, spec, shape, unsummed, picks, outputs, frames, handles, lows, highs, values, octets, shown, scratch,
+    memory, out,
+):  # fmt: skip
     """Writes, for the rows at positions ``lows`` to ``highs`` of partitions one after the other, their first ``shown``
-    columns, and the picks of functions. O(log n) each, O(1) per row close to its pick."""
+    columns, the picks of functions, and those that read ``frames``. Returns False if Python must compute the latter.
+    O(log n) each, O(1) per row close to its pick."""
     n, room, some = handles.size, out.shape[1], picks.size // PICK_WORDS
-    arena, shape, unsummed, picks = words(arena), words(shape), words(unsummed), constants(picks)
-    outputs, handles, lows = constants(outputs), words(handles), words(lows)
-    highs, scratch, out = words(highs), words(scratch), words(out)
+    arena, spec, shape, unsummed = words(arena), constants(spec), words(shape), words(unsummed)
+    picks, outputs, frames, handles = constants(picks), constants(outputs), constants(frames), words(handles)
+    lows, highs, values, octets = words(lows), words(highs), words(values), words(octets)
+    scratch, memory, out = words(scratch), words(memory), words(out)
     x = 0
     for i in range(n):
         rows = highs[i] - lows[i]
-        pick_rows(
-            arena, arena[handles[i] + k], shape, unsummed, picks, some, outputs, lows[i], rows, shown, x, room, scratch,
-            out,
+        complete = pick_rows(
+            arena, arena[handles[i] + k], spec, shape, unsummed, picks, some, outputs, frames, values, octets, lows[i],
+            rows, shown, x, room, scratch, memory, out,
         )  # fmt: skip
+        if not complete:
+            return False
         x += rows
+    return True
 
 
 @device
-def pick_rows(arena, root, shape, unsummed, picks, some, outputs, low, rows, shown, x, room, scratch, out):
-    """Does the same as ``picked`` for ``rows`` rows of a tree from position ``low``, with ``some`` picks."""
+def pick_rows(
+    arena, root, spec, shape, unsummed, picks, some, outputs, frames, values, octets, low, rows, shown, x, room,
+    scratch, memory, out,
+):  # fmt: skip
+    """Does the same as ``write_picks`` for ``rows`` rows of a tree from position ``low``, with ``some`` picks."""
     leaf, e, copy = at_position(arena, root, unsummed, low, scratch, 0)
     arena[H_STEPS] += rows
     if shown > 0:
@@ -302,6 +322,11 @@ def pick_rows(arena, root, shape, unsummed, picks, some, outputs, low, rows, sho
             _by_session(
                 arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
             )  # fmt: skip
+    if frames[FRAME_COUNT] == 0:
+        return True
+    return write_frames(
+        arena, root, shape, spec, frames, values, octets, leaf, e, copy, low, rows, x, room, scratch, memory, out
+    )  # fmt: skip
 
 
 @device
@@ -311,7 +336,7 @@ def _show(arena, shape, leaf, e, copy, rows, shown, x, room, out):
         row = row_at(arena, shape, leaf, e)
         for c in range(shown):
             out[c * room + x + y] = arena[row + c]
-        leaf, e, copy = _next(arena, leaf, e, copy)
+        leaf, e, copy = next_copy(arena, leaf, e, copy)
 
 
 @device
@@ -340,13 +365,13 @@ def _by_place(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, lo
         seen = 0
         if 0 <= at < size:
             if at == last + 1:
-                near, entry, number = _next(arena, near, entry, number)
+                near, entry, number = next_copy(arena, near, entry, number)
             elif at != last:
                 near, entry, number = _at(arena, root, unsummed, leaf, e, copy, low + y, at, scratch)
             last = at
             seen = row_at(arena, shape, near, entry)
         _write(arena, picks, p, outputs, seen, row_at(arena, shape, leaf, e), x + y, room, out)
-        leaf, e, copy = _next(arena, leaf, e, copy)
+        leaf, e, copy = next_copy(arena, leaf, e, copy)
 
 
 @device
@@ -365,7 +390,7 @@ def _by_filter(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, l
         elif at != last:
             new = kind == AHEAD and last >= 0 and arena[sums_at(arena, shape, near, entry) + word] == 0
             if at == last + 1:
-                near, entry, number = _next(arena, near, entry, number)
+                near, entry, number = next_copy(arena, near, entry, number)
             else:
                 near, entry, number = _at(arena, root, unsummed, leaf, e, copy, low + y, at, scratch)
             passes = arena[sums_at(arena, shape, near, entry) + word] != 0
@@ -384,7 +409,7 @@ def _by_filter(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, l
                 seen = row_at(arena, shape, found, place) if found != 0 else 0
             last = at
         _write(arena, picks, p, outputs, seen, row_at(arena, shape, leaf, e), x + y, room, out)
-        leaf, e, copy = _next(arena, leaf, e, copy)
+        leaf, e, copy = next_copy(arena, leaf, e, copy)
 
 
 @device
@@ -408,4 +433,4 @@ def _by_session(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, 
                 found, place = before(arena, found, place)
             seen = row_at(arena, shape, found, place)
         _write(arena, picks, p, outputs, seen, row_at(arena, shape, leaf, e), x + y, room, out)
-        leaf, e, copy = _next(arena, leaf, e, copy)
+        leaf, e, copy = next_copy(arena, leaf, e, copy)

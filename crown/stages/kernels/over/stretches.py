@@ -28,6 +28,7 @@ from crown.stages.kernels.trees.ordered import EXACT
     END,
     SPAN_WORDS,
 ) = range(8)
+REFUSED = 3  # result of ``replace_stretches``, besides those of ``partitions.change``: Python must compute some value
 _AHEAD = 16  # number of stretches whose leaves are prefetched
 
 
@@ -87,20 +88,20 @@ def _prefetch_stretch(arena, t, keyed, k, size, keys, spans, stride, m, c, leave
 
 
 @kernel(
-    "words, int, words, int, words, words, words, words, words, words, words, int, table, words, table, table, words,"
-    "words, bytes, words, words, words, table"
+    "words, int, words, int, words, words, words, words, words, words, words, words, int, table, words, table, table,"
+    "words, words, bytes, words, words, words, words, table"
 )
 def replace_stretches(
-    arena, t, keyed, k, spec, strides, shape, unsummed, session, picks, outputs, shown, keys, changes, sums, spans,
-    leaves, values, octets, path, progress, done, out,
+    arena, t, keyed, k, spec, strides, shape, unsummed, session, picks, outputs, frames, shown, keys, changes, sums,
+    spans, leaves, values, octets, path, memory, progress, done, out,
 ):  # fmt: skip
     """Applies changes of rows (see ``partitions.change``), sorted by partition and rank, stretch by stretch. Writes the
-    contents of each stretch before and after its changes: rows with the picks of functions, and in the last row of
-    ``out`` -1 for old rows and 1 for new ones.
+    contents of each stretch before and after its changes: rows with the values of functions (see
+    ``picks.write_picks``), and in the last row of ``out`` -1 for old rows and 1 for new ones.
 
     The first changes, which are in no stretch, belong to missing partitions; nothing is written for them. ``leaves``:
     the leaf of each change's row. ``progress`` (int64[2], initially 0): finished stretches, and written rows. ``done``
-    and the result: as in ``change``. O(log n) per change and per written row.
+    and the result: as in ``change``, or REFUSED. O(log n) per change and per written row.
     """
     n, m, room, columns = changes.size, spans.shape[1], out.shape[1], spec.size // 4
     sign, count = out.shape[0] - 1, picks.size // PICK_WORDS
@@ -108,19 +109,20 @@ def replace_stretches(
         words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
     )  # fmt: skip
     unsummed, session, keys, changes, sums = words(unsummed), words(session), words(keys), words(changes), words(sums)
-    picks, outputs, spans, leaves = constants(picks), constants(outputs), words(spans), words(leaves)
-    values, octets, path, out = words(values), words(octets), words(path), words(out)
+    picks, outputs, frames = constants(picks), constants(outputs), constants(frames)
+    spans, leaves = words(spans), words(leaves)
+    values, octets, path, memory, out = words(values), words(octets), words(path), words(memory), words(out)
     progress, done = words(progress), words(done)
     return replace(
-        arena, t, keyed, k, spec, columns, strides, shape, unsummed, session, picks, count, outputs, shown, keys,
-        changes, sums, n, spans, m, m, leaves, values, octets, path, progress, done, out, room, sign,
+        arena, t, keyed, k, spec, columns, strides, shape, unsummed, session, picks, count, outputs, frames, shown,
+        keys, changes, sums, n, spans, m, m, leaves, values, octets, path, memory, progress, done, out, room, sign,
     )  # fmt: skip
 
 
 @device
 def replace(
-    arena, t, keyed, k, spec, columns, strides, shape, unsummed, session, picks, count, outputs, shown, keys, changes,
-    sums, n, spans, stride, m, leaves, values, octets, path, progress, done, out, room, sign,
+    arena, t, keyed, k, spec, columns, strides, shape, unsummed, session, picks, count, outputs, frames, shown, keys,
+    changes, sums, n, spans, stride, m, leaves, values, octets, path, memory, progress, done, out, room, sign,
 ):  # fmt: skip
     """Does the same as ``replace_stretches`` for ``n`` changes in ``m`` stretches. ``columns``: those of the order;
     ``stride``: words between the rows of ``spans``; ``room``: words between those of ``out``; ``sign``: the number of
@@ -146,9 +148,12 @@ def replace(
         old, new = spans[HIGH * stride + c] - spans[LOW * stride + c], spans[NEW_HIGH * stride + c] - low
         if i == first and old > 0:  # all changes before it are done
             group = find(arena, t, hash_key(arena, keyed, 0, k, keys, first), keyed, 0, k, keys, first)
-            pick_rows(
-                arena, arena[group + k], shape, unsummed, picks, count, outputs, low, old, shown, x, room, path, out
+            complete = pick_rows(
+                arena, arena[group + k], spec, shape, unsummed, picks, count, outputs, frames, values, octets, low,
+                old, shown, x, room, path, memory, out,
             )  # fmt: skip
+            if not complete:
+                return REFUSED
             for y in range(x, x + old):
                 out[sign * room + y] = -1
         x += old
@@ -163,9 +168,12 @@ def replace(
             done[0] = i
         if new > 0:
             group = find(arena, t, hash_key(arena, keyed, 0, k, keys, first), keyed, 0, k, keys, first)
-            pick_rows(
-                arena, arena[group + k], shape, unsummed, picks, count, outputs, low, new, shown, x, room, path, out
+            complete = pick_rows(
+                arena, arena[group + k], spec, shape, unsummed, picks, count, outputs, frames, values, octets, low,
+                new, shown, x, room, path, memory, out,
             )  # fmt: skip
+            if not complete:
+                return REFUSED
             for y in range(x, x + new):
                 out[sign * room + y] = 1
         progress[0], progress[1] = c + 1, x + new

@@ -10,7 +10,7 @@ from crown.stages.kernels.trees.ordered import total
 
 
 @device
-def _nearest(arena, root, shape, word, start, least, forward):
+def nearest(arena, root, shape, word, start, least, forward):
     """Returns the number of rows before the first row whose word is at least ``least``, among the rows after the first
     ``start`` ones; counted from the first row, or backwards from the last one. Returns the size of the tree if there is
     none."""
@@ -48,7 +48,7 @@ def first_at_least(arena, handles, k, shape, word, positions, least, out):
     arena, handles, shape, positions = words(arena), words(handles), words(shape), words(positions)
     least, out = words(least), words(out)
     for i in range(n):
-        out[i] = _nearest(arena, arena[handles[i] + k], shape, word, positions[i], least[i], True)
+        out[i] = nearest(arena, arena[handles[i] + k], shape, word, positions[i], least[i], True)
 
 
 @kernel("words, words, int, words, int, words, words, words")
@@ -61,7 +61,7 @@ def last_at_least(arena, handles, k, shape, word, positions, least, out):
     for i in range(n):
         root = arena[handles[i] + k]
         size = total(arena, root)
-        out[i] = size - _nearest(arena, root, shape, word, size - positions[i], least[i], False)
+        out[i] = size - nearest(arena, root, shape, word, size - positions[i], least[i], False)
 
 
 @kernel("words, words, int, words, int, words, words")

@@ -144,6 +144,15 @@ def here(arena, leaf, e):
 
 
 @device
+def next_copy(arena, leaf, e, copy):
+    """Returns the copy after a copy of an entry, as a leaf, an entry and a copy; leaf 0 after the last one."""
+    if copy + 1 < arena[leaf + HEAD + e]:
+        return leaf, e, copy + 1
+    leaf, e = here(arena, leaf, e + 1)
+    return leaf, e, 0
+
+
+@device
 def emit(arena, root, shape, first, end, sign, rows, weights, m, room):
     """Writes the rows at positions ``first`` to ``end`` (with copies) of a tree without sums to the output, from row
     ``m``.
