@@ -120,10 +120,10 @@ def bag(view: crown.View) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("type_", "direction"),
-    [("int64", "nearest"), *(slow(*case) for case in product(TIMES, DIRECTIONS) if case != ("int64", "nearest"))],
+    ("type_", "direction", "first"),
+    [("int64", "nearest", 2), *(slow(*case, 0) for case in product(TIMES, DIRECTIONS))],
 )
-def test_joined_dataframes_are_those_of_spark(spark, type_: str, direction: str) -> None:
+def test_joined_dataframes_are_those_of_spark(spark, type_: str, direction: str, first: int) -> None:
     sides = Sides(spark, type_, seed=len(type_) + len(direction))
     tolerance = F.expr(sides.random.choice(sides.tolerances))
     options = [
@@ -132,7 +132,7 @@ def test_joined_dataframes_are_those_of_spark(spark, type_: str, direction: str)
         {"on": "k", "direction": direction, "tolerance": tolerance, "allowExactMatches": False},
         {"how": "left", "direction": direction, "allowExactMatches": False},
     ]
-    check(sides, [lambda given=given: sides.joined(**given) for given in options])
+    check(sides, [lambda given=given: sides.joined(**given) for given in options[first:]])
 
 
 def test_a_join_in_sparks_sql_is_the_same_by_both_readers(spark) -> None:

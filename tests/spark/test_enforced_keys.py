@@ -86,6 +86,7 @@ def test_a_stream_stops_at_a_row_that_breaks_a_key_and_goes_on_when_it_is_mended
     assert sink.state() == Counter({(2, 0, 1): 1, (1, 5, 2): 1})
 
 
+@pytest.mark.slow  # the words of the operators are compared below
 def test_relations_whose_names_differ_in_signs_only_have_operators_of_their_own(spark, tmp_path):
     key = {"columns": {"id": "int64", "v": "string"}, "key": ["id"], "enforced": True}
     declared = Schema.of({"a b": key, "a_b": key})

@@ -42,7 +42,7 @@ def test_lengths_of_time_go_through_cells(spark, cells: int) -> None:
 MONTHS = "SELECT m, COUNT(*) AS n, SUM(m) AS s, MAX(id * INTERVAL '1' MONTH) AS x FROM r GROUP BY m"
 
 
-@pytest.mark.parametrize("cells", [slow(1), 2])
+@pytest.mark.parametrize("cells", [slow(1), slow(2)])  # the stream of months below has two
 def test_months_go_through_cells_as_numbers(spark, cells: int) -> None:
     frame = spark.sql("SELECT id, IF(id = 7, NULL, make_ym_interval(-1, INT(id % 5))) AS m FROM RANGE(9)")
     found = maintain(spark, MONTHS, {"r": frame}, cells=cells)

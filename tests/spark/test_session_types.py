@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from plans.errors import PlanError
 from spark_jobs import maintain
 from spark_jobs.errors import SourceError
+from tests.marks import slow
 from tests.spark.streams import rows_of
 
 VALUES = "SELECT v, COUNT(*) AS n FROM r GROUP BY v"
@@ -20,7 +21,7 @@ def of_texts(spark, texts, type_):
     return maintain(spark, VALUES, {"r": frame}, schema={"r": {"v": type_}})
 
 
-@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+@pytest.mark.parametrize("zone", ["America/New_York", slow("Asia/Kolkata")])
 def test_a_time_in_text_is_the_same_instant_whatever_the_zone_of_the_session(spark, zone):
     spark.conf.set("spark.sql.session.timeZone", zone)
     texts = [
@@ -53,7 +54,7 @@ def test_an_instant_that_is_declared_a_text_is_written_in_utc_whatever_the_zone_
         ("timestamp", "12:00:00"),
         ("timestamp", "2024-05-01 12:00:00.1234567Z"),
         ("timestamp_ntz", "2024-05-01 12:00:00+02:00"),
-        ("timestamp_ntz", "2024-05-01 12:00:00.1234567"),
+        slow("timestamp_ntz", "2024-05-01 12:00:00.1234567"),
     ],
 )
 def test_a_time_that_would_lose_a_part_or_take_its_day_from_the_clock_is_a_bad_row(spark, type_, text):
@@ -76,7 +77,7 @@ def test_a_text_whose_collation_would_be_ignored_is_refused_where_the_query_read
     }
 
 
-@pytest.mark.parametrize("options", [{}, {"cells": 2}, {"cells": 2, "emit": "cdc", "key": ["x`y"]}])
+@pytest.mark.parametrize("options", [{}, slow({"cells": 2}), {"cells": 2, "emit": "cdc", "key": ["x`y"]}])
 def test_a_column_whose_name_has_a_backtick_or_a_dot_is_read_as_any_other(spark, options):
     frame = spark.createDataFrame([(1, 2), (2, 3)], ["x`y", "a.b"])
     sql = "SELECT DISTINCT x.`x``y`, y.`a.b` FROM r x JOIN r y ON x.`a.b` = y.`x``y`"
@@ -84,7 +85,7 @@ def test_a_column_whose_name_has_a_backtick_or_a_dot_is_read_as_any_other(spark,
     assert tuple(row)[:2] == (1, 3)
 
 
-@pytest.mark.parametrize("named", ["a.b", "x`y", "A"])
+@pytest.mark.parametrize("named", [slow("a.b"), "x`y", "A"])
 def test_deltas_are_told_in_the_words_of_others_whatever_their_columns_are_called(spark, named):
     frame = spark.createDataFrame([(1, 2), (2, 2)], ["a", "b"])
     sql = f"SELECT a, SUM(b) AS `{named.replace('`', '``')}` FROM r GROUP BY a"

@@ -53,6 +53,7 @@ def test_every_batch_is_what_duckdb_has_though_it_is_read_twice_and_state_is_los
     assert kept == {"crown", "crown.keys.o"}
 
 
+@pytest.mark.slow  # test_enforced_keys has a backfill with operators by key
 def test_a_stream_goes_on_from_a_backfill(spark, tmp_path):
     declared = Schema.of(schema("seq"))
     twin, files, sink = Twin(6, True), ChangeFiles(tmp_path / "in", declared), Result()

@@ -118,6 +118,7 @@ def test_a_declared_key_without_a_sequence_does_not_start(spark, tmp_path, decla
             maintain(spark, COUNTED, {"orders": frame}, schema=schema)
 
 
+@pytest.mark.slow  # test_enforced_keys has batches in which a key comes again
 def test_an_enforced_key_refuses_the_record_that_comes_again(spark):
     schema = schema_of(["orders(id int64 key, shop string, amount int64) enforced"])
     once = record("orders", "c", None, {"id": 1, "shop": "a", "amount": 2})

@@ -106,7 +106,7 @@ def whole(stream):
             assert not list(troubles(CellLog.of(operator / str(cell), meta)))
 
 
-@pytest.mark.parametrize("to", [0, 1, BATCHES - 1])
+@pytest.mark.parametrize("to", [0, slow(1), slow(BATCHES - 1)])
 def test_state_spark_and_tables_go_back_together_and_the_stream_goes_on(tmp_path, to):
     stream, places, kept = running(tmp_path)
     done = rollback(str(stream.job.folder), to, places)
@@ -290,7 +290,7 @@ def changes(folder, number, rows):
     (folder / f"{number}.json").write_text("".join(lines))
 
 
-@pytest.mark.parametrize("sink", ["spark", "delta", slow("parquet")])
+@pytest.mark.parametrize("sink", ["spark", slow("delta"), slow("parquet")])
 def test_a_job_goes_back_with_its_output_and_reads_mended_files(spark, tmp_path, sink, capsys):
     for number in range(4):
         changes(tmp_path / "r", number, [(number % 2, number, 1), (7, number, 1)])

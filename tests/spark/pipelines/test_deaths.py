@@ -79,12 +79,12 @@ def test_every_version_in_the_history_can_be_restored(shop: Shop, monkeypatch: p
     file.write_text(file.read_text() + "configuration: {crown.keep: 100}\n")
     source = random.Random(6)
     after = {}
-    for _ in range(3):
+    for _ in range(2):
         shop.change(source)
         version = shop.pipeline().run().version
         after[version] = _tables(shop)
     assert shop.pipeline().status()["history"] == sorted(after)
-    for wanted in (2, 1):
+    for wanted in (1, 2):
         with monkeypatch.context() as patch:
             if step:
                 _end_at(step, patch)
@@ -150,9 +150,8 @@ def test_a_refresh_and_another_column_are_whole_whateverdies(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str, before: bool
 ) -> None:
     source = random.Random(9)
-    for _ in range(2):
-        shop.change(source)
-        shop.pipeline().run()
+    shop.change(source)
+    shop.pipeline().run()
     with monkeypatch.context() as patch:
         patch.setattr(os, name, dies(getattr(os, name), 0, before))
         with pytest.raises(Died):

@@ -141,7 +141,7 @@ def test_readers_have_the_old_view_until_the_changed_one_is_filled(orders: Order
 @pytest.mark.parametrize(
     ("step", "again"),
     [
-        ("fill", "new"), slow("adopt", "old"), slow("deliver", "new"), ("rename", "old"),
+        slow("fill", "new"), slow("adopt", "old"), slow("deliver", "new"), ("rename", "old"),
         slow("fill", "old"), slow("adopt", "new"), slow("deliver", "old"), slow("rename", "new"),
     ],
 )  # fmt: skip
@@ -185,7 +185,7 @@ def test_a_process_that_ends_before_the_tables_are_swapped_is_followed_by_one_wi
         orders.check({"totals": text, "large": f"SELECT s FROM ({text}) WHERE k > 20"})
 
 
-@pytest.mark.parametrize("how", [slow("run"), "watch", "restore"])
+@pytest.mark.parametrize("how", [slow("run"), slow("watch"), "restore"])
 def test_a_swap_that_dies_is_finished_without_filling_the_views_again(
     orders: Orders, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,7 +222,7 @@ def test_a_swap_that_dies_is_finished_without_filling_the_views_again(
     orders.check(wanted)
 
 
-@pytest.mark.parametrize("step", [slow("fill"), "adopt", "deliver"])
+@pytest.mark.parametrize("step", [slow("fill"), slow("adopt"), "deliver"])
 def test_a_process_that_ends_meanwhile_leaves_what_the_next_one_goes_on_with(
     orders: Orders, gate: Event, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +260,7 @@ def test_a_process_that_ends_meanwhile_leaves_what_the_next_one_goes_on_with(
         orders.check(TOTALS | ADDED)
 
 
-@pytest.mark.parametrize("why", ["it is closed", "a definition has changed"])
+@pytest.mark.parametrize("why", [slow("it is closed"), "a definition has changed"])
 def test_a_computation_that_is_not_wanted_any_more_is_stopped(
     orders: Orders, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,6 +342,7 @@ def test_a_view_that_is_added_while_others_are_computed_comes_after_them(
     orders.check(TOTALS | {"pairs": ADDED["pairs"], "late": text})
 
 
+@pytest.mark.slow  # a computation that is not wanted any more is given up above
 def test_a_view_that_changes_while_others_are_computed_is_the_new_one(
     orders: Orders, gate: Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:

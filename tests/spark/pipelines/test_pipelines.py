@@ -32,7 +32,7 @@ from tests.spark.pipelines.shop import BY_CITY, CREATE, Shop, table
 
 def test_every_table_holds_what_spark_computes_from_scratch(shop: Shop) -> None:
     source, came = random.Random(1), Counter[str]()
-    for _ in range(3):
+    for _ in range(2):
         shop.change(source)
         came.update({name: rows for name, (rows, _) in shop.pipeline().run().read.items()})
         shop.check()
@@ -171,11 +171,10 @@ def test_a_watched_pipeline_takes_what_changes_and_reads_its_state_once(
     shop.change(source)
     rounds = shop.pipeline().watch(0.0)
     assert next(rounds).changed
-    for _ in range(2):
-        shop.change(source)
-        assert next(rounds).changed
-        shop.check()
-        assert not next(rounds).changed
+    shop.change(source)
+    assert next(rounds).changed
+    shop.check()
+    assert not next(rounds).changed
     assert len(opened) == 1
     shop.add_column("size")
     shop.change(source)
@@ -270,10 +269,11 @@ def test_views_that_do_not_read_a_column_keep_their_tables_when_it_comes_changes
             )
         write(pa.table(given), mode="append", schema_mode="merge")
         found = made()
-        with monkeypatch.context() as patch:
-            patch.setattr(Delivery, "demand_keys", stopped)
-            with pytest.raises(KeyboardInterrupt):
-                found.run()
+        if number == 1:
+            with monkeypatch.context() as patch:
+                patch.setattr(Delivery, "demand_keys", stopped)
+                with pytest.raises(KeyboardInterrupt):
+                    found.run()
         report = found.run()
         assert report.read["r"][1] == "read in full and compared"
         truth = DeltaTable(tmp_path / "r").to_pyarrow_table()

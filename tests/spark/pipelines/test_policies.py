@@ -191,7 +191,7 @@ def test_spark_computes_a_view_whose_policy_is_full_and_the_others_read_it(two: 
     two.check()
 
 
-@pytest.mark.parametrize("policy", ["incremental", "incremental_strict"])
+@pytest.mark.parametrize("policy", [slow("incremental"), "incremental_strict"])
 def test_a_policy_refuses_a_view_that_cannot_be_maintained(two: Two, policy: str) -> None:
     two.pipeline(refresh=policy, policies={"bits": "auto"}).run()
     for made in (two.pipeline(refresh=policy), two.pipeline(policies={"bits": policy})):

@@ -35,6 +35,7 @@ from spark_jobs.pipelines.inputs.sources import ParquetFolder
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.reports import Report
 from spark_jobs.pipelines.state import PipelineState
+from tests.marks import slow
 from tests.oracles import duck
 from tests.spark.pipelines.test_sources import COLUMNS, ROW
 
@@ -212,7 +213,7 @@ def test_two_processes_cannot_run_one_pipeline_and_the_second_says_so(shop: Shop
     assert shop.run() == 0
 
 
-@pytest.mark.parametrize("command", ["run", "full_refresh", "restore"])
+@pytest.mark.parametrize("command", ["run", slow("full_refresh"), slow("restore")])
 def test_a_pipeline_that_is_watched_is_not_touched_by_another_process(spark, tmp_path: Path, command: str) -> None:
     def pipeline() -> Pipeline:
         made = crown.spark.pipeline(spark, tmp_path / "state")
