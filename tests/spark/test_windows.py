@@ -58,8 +58,8 @@ def test_every_batch_is_what_duckdb_says_of_the_rows_that_are_in(spark, tmp_path
     In two cells each window is an operator before them; a row that is late is late once.
     """
     files, sink, twin = ChangeFiles(tmp_path / "in", SCHEMA), Result(), oracle()
-    given = list(batches(8))
-    for half in (given[:4], given[4:]):
+    given = list(batches(6))
+    for half in (given[:3], given[3:]):
         for batch in half:
             files.add({name: [(*row, weight) for row, weight in rows] for name, rows in batch.items()})
         run(spark, SQL, files, tmp_path / "state", sink=sink, schema=SCHEMA, windows=WINDOWS, cells=cells)

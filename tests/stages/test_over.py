@@ -26,8 +26,7 @@ from plans.programs.frames import Frame, Order, WindowFunction
 from plans.programs.stages import Feed, OverStage
 from plans.schema import Column, Table
 from plans.search.cells.cuts import by_output
-from tests import campaign
-from tests.marks import seeds
+from tests.marks import seeds, slow
 from tests.models.over import over
 from tests.models.program import enter
 from tests.oracles import duck
@@ -129,6 +128,8 @@ def test_trees_of_many_levels_keep_order_sums_and_bounds() -> None:
     assert int(part.arena[A.H_LIVE]) == empty, "what is deleted leaves no word"
 
 
+SIZES = pytest.mark.parametrize("n", [500, 4_000, slow(16_000)])
+"""Rows of a partition: at 4,000 all of them would be some ten times the steps that are allowed."""
 LOCAL = (
     WindowFunction("a", "int64", "lag", ("x",), count=3),
     WindowFunction("b", "int64", "sum", ("x",), frame=Frame("rows", -4, 2)),
@@ -142,62 +143,65 @@ LOCAL = (
 )
 
 
+@SIZES
 @pytest.mark.parametrize("one", LOCAL, ids=lambda one: one.function)
-def test_a_local_function_costs_the_logarithm_of_its_partition_and_its_frame(one: WindowFunction) -> None:
+def test_a_local_function_costs_the_logarithm_of_its_partition_and_its_frame(one: WindowFunction, n: int) -> None:
     random = Random(1)
-    for n in (500, 4_000, 16_000 if campaign.is_running() else 8_000):
-        (part,) = parts(1)
-        stage = made(part, one)
-        values = random.sample(range(10 * n), n + 200)
-        stage.apply([net_of([((0, x, ""), 1) for x in values[:n]], COLUMNS, part)])
-        steps, told = stage.stats()["steps"], 0
-        for x in values[n:]:
-            told += len(stage.apply([net_of([((0, x, ""), 1)], COLUMNS, part)]))
-        assert told <= 200 * 20
-        assert stage.stats()["steps"] - steps <= 200 * (20 * math.log2(n) + 60)
+    (part,) = parts(1)
+    stage = made(part, one)
+    values = random.sample(range(10 * n), n + 200)
+    stage.apply([net_of([((0, x, ""), 1) for x in values[:n]], COLUMNS, part)])
+    steps, told = stage.stats()["steps"], 0
+    for x in values[n:]:
+        told += len(stage.apply([net_of([((0, x, ""), 1)], COLUMNS, part)]))
+    assert told <= 200 * 20
+    assert stage.stats()["steps"] - steps <= 200 * (20 * math.log2(n) + 60)
 
 
+@pytest.mark.parametrize(
+    ("n", "between"), [(500, 10), (4_000, 10), (4_000, 2_000), slow(16_000, 10), slow(16_000, 8_000)]
+)
 @pytest.mark.parametrize(("function", "frame"), [("last_value", (None, -1)), ("nth_value", (0, None))])
 def test_what_is_picked_below_a_filter_costs_the_rows_up_to_the_next_one_that_can_be(
-    function: str, frame: tuple[int | None, int | None]
+    function: str, frame: tuple[int | None, int | None], n: int, between: int
 ) -> None:
     columns = (Column("x", "int64"), Column("b", "bool"))
     feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
     picked = WindowFunction("w", "int64", function, ("x",), "b", Frame("rows", *frame), 1)
-    for n, between in ((500, 10), (4_000, 10), (16_000, 10), (16_000, 8_000)):
-        random, (part,) = Random(n), parts(1)
-        stage = Over(OverStage(feed, (), BY_X, (picked,)), columns, part)
-        stage.apply([net_of([((2 * x, x % between == 0), 1) for x in range(n)], columns, part)])
-        steps = stage.stats()["steps"]
+    random, (part,) = Random(n), parts(1)
+    stage = Over(OverStage(feed, (), BY_X, (picked,)), columns, part)
+    stage.apply([net_of([((2 * x, x % between == 0), 1) for x in range(n)], columns, part)])
+    steps = stage.stats()["steps"]
+    for x in random.sample(range(n), 100):
+        assert len(stage.apply([net_of([((2 * x + 1, False), 1)], columns, part)])) == 1
+    assert stage.stats()["steps"] - steps <= 100 * (20 * math.log2(n) + 60)
+    if between == 10:
         for x in random.sample(range(n), 100):
-            assert len(stage.apply([net_of([((2 * x + 1, False), 1)], columns, part)])) == 1
-        assert stage.stats()["steps"] - steps <= 100 * (20 * math.log2(n) + 60)
-        if between == 10:
-            for x in random.sample(range(n), 100):
-                assert len(stage.apply([net_of([((2 * x + 1, True), 1)], columns, part)])) <= 2 * 30
-            assert stage.stats()["steps"] - steps <= 100 * (50 * math.log2(n) + 200)
+            assert len(stage.apply([net_of([((2 * x + 1, True), 1)], columns, part)])) <= 2 * 30
+        assert stage.stats()["steps"] - steps <= 100 * (50 * math.log2(n) + 200)
 
 
-def test_a_running_sum_costs_what_is_behind_the_change() -> None:
-    for n in (500, 4_000, 16_000):
-        (part,) = parts(1)
-        functions = (
-            WindowFunction("a", "int64", "sum", ("x",), frame=Frame("range", None, 0)),
-            WindowFunction("b", "float64", "stddev_samp", ("x",), frame=Frame("rows", None, -1)),
-            WindowFunction("c", "int32", "row_number"),
-            WindowFunction("d", "int32", "rank"),
-        )
-        stage = made(part, *functions)
-        stage.apply([net_of([((0, x, ""), 1) for x in range(n)], COLUMNS, part)])
-        steps = stage.stats()["steps"]
-        for x in range(n, n + 100):
-            assert len(stage.apply([net_of([((0, x, ""), 1)], COLUMNS, part)])) == 1
-        assert stage.stats()["steps"] - steps <= 100 * (12 * math.log2(n) + 40)
-        assert len(stage.apply([net_of([((0, n // 2, ""), -1)], COLUMNS, part)])) == 2 * (n // 2 + 100) - 1
+@SIZES
+def test_a_running_sum_costs_what_is_behind_the_change(n: int) -> None:
+    (part,) = parts(1)
+    functions = (
+        WindowFunction("a", "int64", "sum", ("x",), frame=Frame("range", None, 0)),
+        WindowFunction("b", "float64", "stddev_samp", ("x",), frame=Frame("rows", None, -1)),
+        WindowFunction("c", "int32", "row_number"),
+        WindowFunction("d", "int32", "rank"),
+    )
+    stage = made(part, *functions)
+    stage.apply([net_of([((0, x, ""), 1) for x in range(n)], COLUMNS, part)])
+    steps = stage.stats()["steps"]
+    for x in range(n, n + 100):
+        assert len(stage.apply([net_of([((0, x, ""), 1)], COLUMNS, part)])) == 1
+    assert stage.stats()["steps"] - steps <= 100 * (12 * math.log2(n) + 40)
+    assert len(stage.apply([net_of([((0, n // 2, ""), -1)], COLUMNS, part)])) == 2 * (n // 2 + 100) - 1
 
 
+@SIZES
 @pytest.mark.parametrize("back", [False, True])
-def test_a_percentile_of_all_rows_so_far_costs_what_is_behind_the_change(back: bool) -> None:
+def test_a_percentile_of_all_rows_so_far_costs_what_is_behind_the_change(back: bool, n: int) -> None:
     frame = Frame("rows", 0, None) if back else Frame("rows", None, 0)
     functions = (
         WindowFunction("a", "float64", "percentile", ("y",), frame=frame, share=0.5),
@@ -208,28 +212,27 @@ def test_a_percentile_of_all_rows_so_far_costs_what_is_behind_the_change(back: b
     )
     columns = (Column("x", "int64"), Column("y", "int64"), Column("b", "bool"), Column("s", "string"))
     feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
-    for n in (500, 4_000, 16_000):
-        random, (part,) = Random(n), parts(1)
-        stage = Over(OverStage(feed, (), BY_X, functions), columns, part)
-        rows = [(x, random.randrange(10**6), random.random() < 0.5, f"{random.randrange(10**9)}") for x in range(n)]
-        stage.apply([net_of([(row, 1) for row in rows], columns, part)])
-        steps = stage.stats()["steps"]
-        ys, chosen = sorted(row[1] for row in rows), sorted(row[1] for row in rows if row[2])
-        best = max((y, -x) for x, y, *_ in rows)
-        last, first = max(row[3] for row in rows), min(row[3] for row in rows if row[2])
-        for i in range(100):
-            row = (-1 - i if back else n + i, random.randrange(10**6), True, f"{random.randrange(10**9)}")
-            (found,) = bag_of([stage.apply([net_of([(row, 1)], columns, part)])], stage.columns, part)
-            insort(ys, row[1])
-            insort(chosen, row[1])
-            last, first = max(last, row[3]), min(first, row[3])
-            assert found[4] == statistics.median(ys[len(ys) // 2 - 1 : len(ys) // 2 + 1][len(ys) % 2 :])
-            assert found[5] == chosen[math.ceil(len(chosen) / 4) - 1]
-            assert found[6] == -best[1]
-            assert found[7:] == (last, first)
-            best = max(best, (row[1], -row[0]))
-        assert stage.stats()["steps"] - steps <= 100 * (60 * math.log2(n) + 300)
-        stage.check_invariants()
+    random, (part,) = Random(n), parts(1)
+    stage = Over(OverStage(feed, (), BY_X, functions), columns, part)
+    rows = [(x, random.randrange(10**6), random.random() < 0.5, f"{random.randrange(10**9)}") for x in range(n)]
+    stage.apply([net_of([(row, 1) for row in rows], columns, part)])
+    steps = stage.stats()["steps"]
+    ys, chosen = sorted(row[1] for row in rows), sorted(row[1] for row in rows if row[2])
+    best = max((y, -x) for x, y, *_ in rows)
+    last, first = max(row[3] for row in rows), min(row[3] for row in rows if row[2])
+    for i in range(100):
+        row = (-1 - i if back else n + i, random.randrange(10**6), True, f"{random.randrange(10**9)}")
+        (found,) = bag_of([stage.apply([net_of([(row, 1)], columns, part)])], stage.columns, part)
+        insort(ys, row[1])
+        insort(chosen, row[1])
+        last, first = max(last, row[3]), min(first, row[3])
+        assert found[4] == statistics.median(ys[len(ys) // 2 - 1 : len(ys) // 2 + 1][len(ys) % 2 :])
+        assert found[5] == chosen[math.ceil(len(chosen) / 4) - 1]
+        assert found[6] == -best[1]
+        assert found[7:] == (last, first)
+        best = max(best, (row[1], -row[0]))
+    assert stage.stats()["steps"] - steps <= 100 * (60 * math.log2(n) + 300)
+    stage.check_invariants()
 
 
 def test_rows_that_only_move_are_not_told() -> None:
