@@ -45,7 +45,7 @@ from plans.programs.frames import Order
 from plans.schema import Column, Schema
 from plans.time.windows import last_rows, ttl
 from tests.marks import every
-from tests.plans.lowering import program_queries
+from tests.plans.lowering import program_queries, recursive_queries
 from tests.programs import test_clock
 from tests.stages.harness import parts
 from tests.stages.laws import Lawful, Store
@@ -67,7 +67,7 @@ SLICES = (
     "SELECT x.a FROM r x WHERE (SELECT COUNT(*) FROM r y WHERE y.b >= x.b AND y.a = x.a) >= 2",
     "SELECT x.a FROM r x WHERE (SELECT SUM(1 - y.b) FROM r y WHERE y.a < x.a) < 0.25 * (SELECT SUM(z.b) FROM r z)",
 )
-_RECURSIVE = program_queries.lines(program_queries.RECURSIVE)
+_RECURSIVE = program_queries.lines(recursive_queries.RECURSIVE)
 _SAMPLE = dict.fromkeys([*program_queries.QUERIES[::4], *_RECURSIVE, TRIANGLES])
 CASES = [
     *((query, program_queries.TABLES) for query in _SAMPLE),
@@ -132,7 +132,7 @@ def test_every_stage_obeys_the_law(query: str, tables: Any) -> None:
 KINDS: dict[type[Stage], str] = {
     Bands: BANDS[0],
     CyclicCount: TRIANGLES,
-    Fixpoint: program_queries.P + " SELECT a, b FROM p",
+    Fixpoint: recursive_queries.P + " SELECT a, b FROM p",
     Groups: "SELECT a, SUM(b) AS s, MAX(b) AS m FROM r GROUP BY a",
     Join: "SELECT x.a, y.b FROM r x JOIN r y ON x.b = y.a",
     Over: "SELECT a, b, SUM(b) OVER (PARTITION BY a ORDER BY b) AS s FROM r",
@@ -147,7 +147,7 @@ KINDS: dict[type[Stage], str] = {
 @every(
     [
         *KINDS.items(),
-        (Fixpoint, program_queries.D + " SELECT n, d FROM p"),
+        (Fixpoint, recursive_queries.D + " SELECT n, d FROM p"),
         (Over, "SELECT a, b, MEDIAN(b) OVER w AS m, MAX_BY(a, b) OVER w AS x FROM r WINDOW w AS (ORDER BY a)"),
     ]
 )
