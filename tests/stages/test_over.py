@@ -129,7 +129,7 @@ def test_trees_of_many_levels_keep_order_sums_and_bounds() -> None:
 
 
 SIZES = pytest.mark.parametrize("n", [500, 4_000, slow(16_000)])
-"""Rows of a partition: at 4,000 all of them would be some ten times the steps that are allowed."""
+"""Rows of a partition: at 4,000 a change that reads all of them takes at least four times the steps that it may."""
 LOCAL = (
     WindowFunction("a", "int64", "lag", ("x",), count=3),
     WindowFunction("b", "int64", "sum", ("x",), frame=Frame("rows", -4, 2)),
