@@ -1,6 +1,7 @@
 """The triangle as a bag of a larger query: exact changes of the set of distinct triples, from wedge tables.
 
-Mode "materialized": every attribute is an output, and the tree above stores the triples. Mode "counts": fewer
+Mode "triples": every attribute is an output. The bag stores no triples: if the tree above joins them with other
+relations, it stores them; else they are only listed. Mode "counts": fewer
 attributes are outputs (the bag filters, or groups); the bag stores one count per key, and no triples.
 
 The wedge tables take N^(3/2) words in the worst case. Once the state fills half of its arena, and they are the larger
@@ -19,6 +20,7 @@ from crown.errors import SnapshotError
 from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_TOP
 from crown.store.zset import Zset
 from ivm_triangle import invariants
+from ivm_triangle.kernels.enumeration import stream
 from ivm_triangle.kernels.enumeration.stream import OVER, ROW, forget_keys, keyed_rows, stream_rows, walk_rows
 from ivm_triangle.kernels.state import inspect
 from ivm_triangle.kernels.state import layout as at
@@ -68,12 +70,12 @@ class Shape:
 
 
 class TriangleBag:
-    """A triangle bag (see `crown.bags.protocol.Bag`). `mode`: "materialized" or "counts", as the outputs require."""
+    """A triangle bag (see `crown.bags.protocol.Bag`). `mode`: "triples" or "counts", as the outputs require."""
 
     def __init__(self, spec: BagSpec, arena: np.ndarray) -> None:
         self.spec = spec
         self.shape = Shape(spec)
-        self.mode = "materialized" if self.shape.key == DOMAINS else "counts"
+        self.mode = "triples" if self.shape.key == DOMAINS else "counts"
         self._state = self._open(arena)
         self._pairs = self._pair_views()
         views = self._state.program.views
@@ -120,12 +122,13 @@ class TriangleBag:
         self._pairs = self._pair_views()
         return True
 
-    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
+    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None, quiet: bool = False) -> Iterator[Zset]:
         """Applies a change of one atom, deletions first. Yields the change of the result set. See
         `crown.bags.protocol.Bag.apply`.
 
-        Amortized O(N^(1/2)) per row and O(1) per result.
+        Amortized O(N^(1/2)) per row and O(1) per result, even if `quiet`, since results are counted.
         """
+        quiet = quiet and self.mode == "triples"
         weights = change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
         self._state.arena[at.C_EPOCH] += 1
@@ -133,7 +136,7 @@ class TriangleBag:
         codes = keys[0]
         applied = len(weights)
         for sign in (-1, 1):
-            applied = min(applied, (yield from self._apply_sign(atom, keys, weights, missing, sign)))
+            applied = min(applied, (yield from self._apply_sign(atom, keys, weights, missing, sign, quiet)))
         for half, d in enumerate((atom, (atom + 1) % 3)):
             if len(self.shape.domains[d]) > 1:
                 unique = np.unique(codes[:, half])
@@ -142,7 +145,7 @@ class TriangleBag:
             raise BagBudgetError(applied)
 
     def _apply_sign(
-        self, atom: int, keys: _Keys, weights: np.ndarray, missing: np.ndarray, sign: int
+        self, atom: int, keys: _Keys, weights: np.ndarray, missing: np.ndarray, sign: int, quiet: bool
     ) -> Generator[Zset, None, int]:
         """Yields the changes of one sign. Returns the number of applied rows: all, unless the budget is used up."""
         codes, flat, width, places = keys
@@ -151,20 +154,20 @@ class TriangleBag:
             part = slice(start, start + SLICE)
             wanted = len(weights[part])
             keys = (codes[part], flat[start * width : part.stop * width], width, places)
-            done = yield from self._apply_slice(atom, keys, weights[part], missing[part], sign)
+            done = yield from self._apply_slice(atom, keys, weights[part], missing[part], sign, quiet)
             start += done
             if not self._save_space() and done < wanted:
                 break
         return start
 
     def _apply_slice(
-        self, atom: int, keys: _Keys, weights: np.ndarray, missing: np.ndarray, sign: int
+        self, atom: int, keys: _Keys, weights: np.ndarray, missing: np.ndarray, sign: int, quiet: bool
     ) -> Generator[Zset, None, int]:
         cursor = np.zeros(8, dtype=np.int64)
         tail = (sign, self._pairs, self._count, self._keys, cursor, self._out)
         while cursor[ROW] < len(weights) and not cursor[OVER]:
             found = self._state.run(stream_rows, atom, *keys, weights, missing, *tail)
-            if found:
+            if found and not quiet:
                 yield Zset(self._decode(self._out[:, :found]), np.full(found, sign, np.int64))
         return int(cursor[ROW])
 
@@ -186,6 +189,9 @@ class TriangleBag:
             result[:, i] = codes[d] if len(self.shape.domains[d]) == 1 else self._state.arena[codes[d] + j]
         return result
 
+    def __len__(self) -> int:
+        return sum(int(inspect.edges(self._state.arena, k)) for k in range(3))
+
     def values(self, attribute: str) -> np.ndarray:
         """Returns the codes of an attribute in the rows of its atoms."""
         d = next(d for d, domain in enumerate(self.shape.domains) if attribute in domain)
@@ -205,6 +211,11 @@ class TriangleBag:
             for j, column in enumerate(columns):
                 rows[:, column] = values if len(columns) == 1 else arena[values + j]
         return Zset(rows, multiplicity_of(arena, edges))
+
+    def copies_of(self, atom: int, row: np.ndarray) -> int:
+        """Returns the copies of a row of an atom; 0 if it is absent. Expected O(1)."""
+        codes, flat, _, places = self._keys_of(atom, Zset(row.reshape(1, -1), np.ones(1, np.int64)))
+        return int(stream.copies_of(self._state.arena, self._state.plan, atom, codes, flat, places))
 
     def results(self) -> Iterator[np.ndarray]:
         """Yields the present results, with O(1) delay in mode "counts", else by scanning R and its wedges."""

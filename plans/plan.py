@@ -189,6 +189,17 @@ class Plan:
         bag = self.nodes[0].bag
         return bag if bag is not None and bag.method == TRIANGLE_COUNT else None
 
+    @property
+    def listed(self) -> bool:
+        """Returns True if the result is the relation of a single bag with all attributes of its atoms.
+
+        The engine does not store it: a bag lists its rows, and their changes, from its atoms.
+        """
+        bag = self.nodes[0].bag
+        if bag is None or len(self.nodes) > 1 or self.count is not None or self.payload is not None:
+            return False
+        return {a for atom in bag.atoms for a in atom.attributes} == set(bag.outputs) == set(self.free)
+
     def children(self, index: int) -> list[int]:
         """Returns the indexes of a node's children."""
         if not isinstance(index, int):

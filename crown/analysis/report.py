@@ -61,10 +61,14 @@ def _declaration(plan: Plan, node: Node, key: tuple[str, ...]) -> str:
     return f"declare the key ({', '.join(identifier(column[name]) for name in key)}) of {node.relation}"
 
 
+ROWS, SUMS, LISTED = "rows", "sums", "listed"
+"""What a node stores: its rows, for a leaf their sums, or nothing, since its bag lists its rows."""
+
+
 @dataclass(frozen=True)
 class NodeWork:
     """A node: its rows and the groups above it (or their change), the changes that it read, the rows that publications
-    on the edge above it touched. A ``summed`` leaf stores no rows.
+    on the edge above it touched. ``keeps``: what it stores.
     """
 
     name: str
@@ -72,7 +76,7 @@ class NodeWork:
     groups: int
     updates: int
     touched: int
-    summed: bool = False
+    keeps: str = ROWS
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,8 @@ def work(state: State, headers: list[np.ndarray], since: list[np.ndarray] | None
         groups = int(now[int(table_at(groups_table(n, compiled.index[i]))) + A.T_COUNT]) if i else 0
         updates = int(now[tally.updates]) if node.kind != "virtual" else 0
         touched = int(now[tally.touched]) if i else 0
-        nodes.append(NodeWork(node.name, int(now[tally.rows]), groups, updates, touched, i in compiled.summed))
+        keeps = LISTED if plan.listed else SUMS if i in compiled.summed else ROWS
+        nodes.append(NodeWork(node.name, int(now[tally.rows]), groups, updates, touched, keeps))
     published = sum(node.touched for node in nodes)
     flips = int(now[A.H_R_UPDATES] + now[A.H_S_UPDATES] + now[A.H_P_UPDATES] + now[A.H_LIVE_FLIPS])
     return Work(sum(node.updates for node in nodes), flips + published, int(now[A.H_EMITTED]), tuple(nodes))
@@ -209,6 +214,7 @@ def _report(engine: Engine, part: StageParts, stats: dict[str, Any], last: LastB
     keys = [key for state in part.states for i in inner for key in hottest(state, i, HOTTEST)]
     keys = sorted(keys, key=lambda key: -key.parents)[:HOTTEST]
     holds = {"rows": sum(node.rows for node in so_far.nodes), "groups": sum(node.groups for node in so_far.nodes)}
+    holds = {} if part.stage.plan.listed else holds
     rewrites = tuple(advice(engine.plan, part.number, fans))
     made = replace(made, holds=holds, so_far=so_far, last=latest, hottest=tuple(keys), rewrites=rewrites)
     return replace(made, bags=stats["bags"])
@@ -271,7 +277,7 @@ def _nodes(done: Work) -> list[str]:
     """Returns the table of a join's nodes."""
     head = ("node", "rows", "keys above", "changes", "touched above")
     rows = [
-        (n.name, "sums" if n.summed else f"{n.rows:,}", f"{n.groups:,}", f"{n.updates:,}", f"{n.touched:,}")
+        (n.name, f"{n.rows:,}" if n.keeps == ROWS else n.keeps, f"{n.groups:,}", f"{n.updates:,}", f"{n.touched:,}")
         for n in done.nodes
     ]
     wide = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]

@@ -39,7 +39,7 @@ class CountSpec(BagSpec):
             (atom.relation.lower(), str(atom.predicate), *(column.lower() for column in atom.columns))
             for atom in bag.atoms
         )
-        return CountSpec(tuple(atom.attributes for atom in bag.atoms), (), filled)
+        return CountSpec(tuple(atom.attributes for atom in bag.atoms), (), filled=filled)
 
 
 class Count(Protocol):

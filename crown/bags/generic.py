@@ -73,7 +73,7 @@ class GenericBag:
 
     # -- changes and results -----------------------------------------------------------------------------------------
 
-    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
+    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None, quiet: bool = False) -> Iterator[Zset]:
         """Applies a change of one atom, deletions first. Yields the change of the result set. See
         `crown.bags.protocol.Bag.apply`.
 
@@ -83,6 +83,7 @@ class GenericBag:
         flat, weights = change.flat(), change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
         bound, cursor = self._scratch()
+        listing = int(not quiet or self._tries.counted)
         for sign in (-1, 1):
             cursor[:] = 0
             while cursor[L.C_ROW] < len(weights):
@@ -96,6 +97,7 @@ class GenericBag:
                         weights,
                         missing,
                         sign,
+                        listing,
                         bound,
                         cursor,
                         self._out,
@@ -111,6 +113,9 @@ class GenericBag:
         attributes = len(self.spec.attributes)
         return np.zeros(attributes, dtype=np.int64), np.zeros(self._tries.cursor_words, dtype=np.int64)
 
+    def __len__(self) -> int:
+        return sum(int(self._arena[table_at(trie.rows) + T_COUNT]) for trie in self._tries.tries)
+
     def values(self, attribute: str) -> np.ndarray:
         """Returns the codes of an attribute in the rows of its atoms."""
         atoms = [(i, atom.index(attribute)) for i, atom in enumerate(self.spec.atoms) if attribute in atom]
@@ -123,12 +128,17 @@ class GenericBag:
         handles, width = handles_of_table(self._arena, self._tries.tries[atom].rows), len(self.spec.atoms[atom])
         return Zset(self._arena[handles[:, None] + np.arange(width)], self._arena[counter_of(handles, width)])
 
+    def copies_of(self, atom: int, row: np.ndarray) -> int:
+        """Returns the copies of a row of an atom; 0 if it is absent. Expected O(1)."""
+        return int(join.copies_of(self._arena, self._plan_array, atom, row))
+
     def results(self) -> Iterator[np.ndarray]:
-        """Yields the present results in blocks. An `apply` invalidates the iterator."""
+        """Yields the present results in blocks that are valid until the next step. An `apply` invalidates the
+        iterator."""
         bound, cursor = self._scratch()
         out = np.empty((len(self.spec.outputs), BLOCK_ROWS), dtype=np.int64)
         while found := join.all_rows(self._arena, self._halves, self._plan_array, bound, cursor, out):
-            yield np.ascontiguousarray(out[:, :found].T)
+            yield out[:, :found].T
 
     @property
     def words(self) -> np.ndarray:

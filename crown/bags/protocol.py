@@ -38,15 +38,18 @@ class BagBudgetError(CrownError):
 
 @dataclass(frozen=True)
 class BagSpec:
-    """The shape of a bag: the attributes of each atom (each once), and its output attributes in order."""
+    """The shape of a bag: the attributes of each atom (each once), and its output attributes in order. ``filtered``:
+    the numbers of the atoms with a predicate, which have fewer rows."""
 
     atoms: tuple[tuple[str, ...], ...]
     outputs: tuple[str, ...]
+    filtered: frozenset[int] = frozenset()
 
     @staticmethod
     def of(bag: Any) -> BagSpec:
         """Makes the specification from the planner's description (`plans.plan.Bag`)."""
-        return BagSpec(tuple(tuple(atom.attributes) for atom in bag.atoms), tuple(bag.outputs))
+        filtered = frozenset(i for i, atom in enumerate(bag.atoms) if atom.predicate is not None)
+        return BagSpec(tuple(tuple(atom.attributes) for atom in bag.atoms), tuple(bag.outputs), filtered)
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -59,8 +62,10 @@ class Bag(Protocol):
 
     spec: BagSpec
 
-    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
+    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None, quiet: bool = False) -> Iterator[Zset]:
         """Applies a change of one atom, tuple by tuple. Yields the change of the set of results.
+
+        ``quiet``: yields nothing if every attribute is an output. The bag need not search for the results then.
 
         ``change``: tuples in the atom's attribute order, weighted by the number of changed copies. Only the first copy
         of a tuple and the last one change the join. A delete removes at most the present copies; ``missing[i]``
@@ -75,6 +80,10 @@ class Bag(Protocol):
         """
         ...
 
+    def __len__(self) -> int:
+        """Returns the number of present rows of all atoms, without copies. O(atoms)."""
+        ...
+
     def values(self, attribute: str) -> np.ndarray:
         """Returns the codes of an attribute in present rows, int64[m], possibly repeated. O(state)."""
         ...
@@ -83,9 +92,14 @@ class Bag(Protocol):
         """Returns the present rows of an atom in its attribute order, each once, weighted by their copies. O(rows)."""
         ...
 
+    def copies_of(self, atom: int, row: np.ndarray) -> int:
+        """Returns the copies of a row of an atom, int64[columns] in its attribute order; 0 if it is absent. Expected
+        O(1)."""
+        ...
+
     def results(self) -> Iterator[np.ndarray]:
-        """Yields the present results, int64[m, len(outputs)] blocks, each row once. An ``apply`` invalidates the
-        iterator."""
+        """Yields the present results, int64[m, len(outputs)] blocks, each row once. A block is valid until the next
+        step. An ``apply`` invalidates the iterator."""
         ...
 
     @property

@@ -26,14 +26,16 @@ Set = frozenset[str]
 def binding_order(spec: BagSpec, source: int) -> list[str]:
     """Returns the attributes outside atom `source` in the order in which the delta join binds them.
 
-    The next attribute is the one with the most atoms that share a bound attribute, so that lists are short.
+    The next attribute is the one with the most atoms that share a bound attribute, so that lists are short; among
+    several, one of a filtered atom.
     """
     bound = set(spec.atoms[source])
-    others = [set(atom) for i, atom in enumerate(spec.atoms) if i != source]
+    others = [i for i in range(len(spec.atoms)) if i != source]
     order: list[str] = []
     rest = [a for a in spec.attributes if a not in bound]
     while rest:
-        best = max(rest, key=lambda v: (sum(v in atom and bool(atom & bound) for atom in others), -rest.index(v)))
+        lists = {v: [i for i in others if v in spec.atoms[i] and bound & set(spec.atoms[i])] for v in rest}
+        best = max(rest, key=lambda v: (len(lists[v]), len(spec.filtered.intersection(lists[v])), -rest.index(v)))
         rest.remove(best)
         order.append(best)
         bound.add(best)

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from crown.engine.cyclic import BagPropagation
 from crown.engine.kernels import layout
 from crown.engine.kernels import state as kernels
 from crown.engine.propagation import Blocks, Propagation
@@ -40,7 +41,8 @@ class Core:
         self.state = state
         self.head = OutputHead(plan, dictionary)
         self.results = results_of(state, self.head)
-        self.propagation = Propagation(state, len(plan.free), self.head.margin, blocks)
+        propagation = BagPropagation if state.bags else Propagation
+        self.propagation = propagation(state, len(plan.free), self.head.margin, blocks)
         self.tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
 
     # -- a batch -------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Propagates a batch: passes net changes through bags and tree, and undoes them if the batch is stopped.
+"""Propagates a batch: passes net changes through the tree, and undoes them if the batch is stopped.
 
-    RelationChange -> (bag ->) R-, S-, P-updates -> blocks of the free attributes, as Z-sets
+    RelationChange -> R-, S-, P-updates -> blocks of the free attributes, as Z-sets
 
 A batch can stop between two blocks, and wherever a kernel returns early (over budget, too many copies). The number of
 applied tuples is then known exactly, so the applied part is undone by its inverse. Invariant: while ``_settled`` is
@@ -17,7 +17,6 @@ from itertools import chain
 
 import numpy as np
 
-from crown.bags.protocol import BagBudgetError
 from crown.engine.buffers import Buffers, with_slices
 from crown.engine.kernels import layout, publish, update
 from crown.engine.kernels import state as kernels
@@ -35,12 +34,12 @@ from crown.kernels.memory import arena as A
 from crown.store.memory import numbers
 from crown.store.zset import Zset
 
-_NONE_MISSING = np.zeros(0, np.int64)
+NONE_MISSING = np.zeros(0, np.int64)
 Blocks = Generator[Zset, None, None]
 
 
 class Propagation:
-    """Applies batches to the tree of a state and to its bags. ``free``: the number of enumerated attributes.
+    """Applies batches to the tree of a state. ``free``: the number of enumerated attributes.
     ``margin``, ``blocks``: see ``Buffers``."""
 
     def __init__(self, state: State, free: int, margin: int = 0, blocks: int = 1) -> None:
@@ -49,8 +48,6 @@ class Propagation:
         self._header = state.header
         self._halves = state.halves
         self._compiled = compiled
-        self._bags = state.bags
-        self._part = {node: part for part, node in enumerate(state.bags, state.first + 1)}  # node of a bag -> its part
         self._budget, self._tree = state.budget, state.first
         self.scratch = compiled.new_scratch()
         self._marks = numbers(self.scratch)
@@ -75,7 +72,7 @@ class Propagation:
     @property
     def plain(self) -> bool:
         """Returns True if the tree has only stored relations."""
-        return not self._bags
+        return True
 
     @property
     def loads(self) -> int:
@@ -187,10 +184,8 @@ class Propagation:
                     self._settled = False  # until `_note`
                     if progress is not None and progress.stopped_at == (sign, number):
                         yield from self._through_tree(number, change, sign, progress)
-                    elif change.relation.aliases[0].node in self._bags:
-                        yield from self._through_bag(number, change.tuples(sign), sign)
                     else:
-                        yield from self._through_tree(number, change, sign)
+                        yield from self._through(number, change, sign)
             if self._pads and (progress is None or progress.paddings_pending(sign)):
                 yield from self._pad(sign, progress is not None and progress.stopped_at == (sign, PADDING))
             if marks[layout.X_FILL] and self._ring is None:  # the value of a payload has its own sign
@@ -249,10 +244,13 @@ class Propagation:
 
     def _fills(self) -> bool:
         """Returns True for many insertions into an empty result: its deltas are then the whole new result."""
-        return (
-            sum([change.net.weights.size - change.deletes for change in self._changes]) >= self._loader.min_tuples
-            and kernels.root_size(self._arena, self._halves) == 0
-        )
+        if sum([change.net.weights.size - change.deletes for change in self._changes]) < self._loader.min_tuples:
+            return False
+        return self._empty()
+
+    def _empty(self) -> bool:
+        """Returns True if the result is empty."""
+        return bool(kernels.root_size(self._arena, self._halves) == 0)
 
     def _update_order(self, sign: int) -> Sequence[int]:
         nodes = [change.relation.aliases[0].node for change in self._changes]
@@ -335,13 +333,17 @@ class Propagation:
             self.buffers.renew()
         self._marks[layout.X_FILL] = 0
 
+    def _through(self, number: int, change: RelationChange, sign: int) -> Blocks:
+        """Applies a change of one relation."""
+        return self._through_tree(number, change, sign)
+
     def _through_tree(
         self, number: int, change: RelationChange, sign: int, progress: BatchProgress | None = None
     ) -> Blocks:
         """Applies a change. ``progress``: where another kernel has stopped."""
         marks, alias, masks = self._marks, change.relation.aliases[0], change.masks_of(sign)
-        missing = np.zeros(change.deletes, np.int64) if sign < 0 else _NONE_MISSING
-        values, copies = _for_kernels(change.net, change.deletes, sign)
+        missing = np.zeros(change.deletes, np.int64) if sign < 0 else NONE_MISSING
+        values, copies = for_kernels(change.net, change.deletes, sign)
         status = None
         if progress is not None:
             status, missing = progress.status, progress.missing.get(number, missing)
@@ -378,47 +380,6 @@ class Propagation:
                 "copies, or a key more rows than 63 bits count; the batch was undone. Check the weights of its inserts"
             )
 
-    def _through_bag(self, number: int, tuples: Zset, sign: int) -> Blocks:
-        """Applies changes of a bag's atom to the bag, and the resulting changes of the bag's relation to its node.
-
-        A bag can stop only between two of its rows. If the tree has no room for the tuples of one row, they are still
-        applied, and the bag is stopped after them.
-        """
-        alias = self._changes[number].relation.aliases[0]
-        bag, part = self._bags[alias.node], self._part[alias.node]
-        missing = np.zeros(len(tuples), np.int64) if sign < 0 else _NONE_MISSING
-        applied, refused, full = 0, False, False
-        self._budget.allow(part)
-        while applied < len(tuples) and not full:
-            try:
-                for block in bag.apply(alias.atom, tuples[applied:], missing[applied:]):
-                    refused |= yield from self._enter(alias.node, block, sign)
-                    if refused or self._halted:
-                        self._budget.stop(part)
-                applied = len(tuples)
-            except BagBudgetError as stopped:
-                applied += stopped.applied
-                full = refused or self._halted or not self._budget.extend(part)
-        self._note(number, sign, applied, missing)
-        if refused or (full and not self._halted):
-            raise self._budget.refusal()
-
-    def _enter(self, node: int, block: Zset, sign: int) -> Generator[Zset, None, bool]:
-        """Yields blocks while a bag's tuples are inserted into its node or deleted. Returns True if that exceeded the
-        budget."""
-        over = False
-        values, copies = _for_kernels(block, len(block) if sign < 0 else 0, sign)
-        ignored = np.zeros(len(block), np.int64)
-        self._marks[layout.X_I] = 0
-        self._budget.allow(self._tree)
-        while (status := self._step(node, values, copies, EVERY, ignored, sign)) != update.DONE:
-            if status == update.FULL:
-                yield from self._handed(sign)
-            elif not self._budget.extend(self._tree):
-                over = True
-                self._header[A.H_BUDGET] = self._header[A.H_LIMIT]
-        return over
-
     def _note(self, number: int, sign: int, applied: int, missing: np.ndarray) -> None:
         """Records how many tuples of a change have been applied, and the copies that its deletes did not find."""
         if missing.size and missing.any():
@@ -442,7 +403,7 @@ class Propagation:
             raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
 
 
-def _for_kernels(net: Zset, deletes: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
+def for_kernels(net: Zset, deletes: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the tuples of a sign row by row, and their changed copies (int64[n] > 0). The first ``deletes`` tuples of
     the net are deletes."""
     cut, values = deletes * net.width, net.flat()

@@ -6,11 +6,12 @@ All state is plain words, so creating, attaching and copying a state are operati
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from crown.bags.protocol import BagSpec, open_bag
+from crown.bags.protocol import Bag, BagSpec, open_bag
 from crown.engine.compile import compile_plan
 from crown.engine.kernels import state
 from crown.engine.kernels.padding import batches as padding_batches
@@ -56,6 +57,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
             for (i, node), part in zip(((i, plan.nodes[i]) for i in bags), self.parts[1:], strict=True)
             if node.bag is not None
         }
+        self.listed = ListedBag.of(plan, self.bags[0]) if plan.listed else None
         for number, (part, reserved) in enumerate(zip(self.parts, limits, strict=True), first):
             part[A.H_LIMIT] = budget.reach(number, reserved)
 
@@ -92,6 +94,33 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
             for a in bag.spec.attributes:
                 if uses_dictionary(attributes[a].type):
                     dictionary.mark_codes(bag.values(a))
+
+
+@dataclass(frozen=True)
+class ListedBag:
+    """A bag whose relation is the result (see ``plans.plan.Plan.listed``). Column ``order[i]`` of its rows has free
+    attribute i."""
+
+    bag: Bag
+    order: tuple[int, ...]
+
+    @staticmethod
+    def of(plan: Plan, bag: Bag) -> ListedBag:
+        """Returns the bag of a plan whose result it is."""
+        return ListedBag(bag, tuple(bag.spec.outputs.index(name) for name in plan.free))
+
+    def holds(self, row: Mapping[str, int]) -> bool:
+        """Returns True if a row, given by the codes of its attributes, is in the result. Expected O(atoms)."""
+        rows = [np.array([row[a] for a in atom], np.int64) for atom in self.bag.spec.atoms]
+        return all(self.bag.copies_of(i, atom_row) for i, atom_row in enumerate(rows))
+
+    def copy(self, rows: np.ndarray, out: np.ndarray) -> int:
+        """Copies the first rows of the bag into a buffer of the free attributes, int64[columns, capacity]. Returns
+        their number: all that have room."""
+        n = min(len(rows), out.shape[1])
+        for column, at in enumerate(self.order):
+            out[column, :n] = rows[:n, at]
+        return n
 
 
 def _reserved(part: np.ndarray) -> int:

@@ -17,7 +17,7 @@ from crown.engine.delivery import CHANGED
 from crown.engine.kernels import layout, publish
 from crown.engine.kernels import state as kernels
 from crown.engine.kernels.enumeration import enumerate as enumeration
-from crown.engine.state import State
+from crown.engine.state import ListedBag, State
 from crown.errors import ConcurrentChangeError, CrownError
 from crown.kernels.memory import arena as A
 from crown.kernels.memory.geometry import group_numbers
@@ -42,9 +42,13 @@ def enumerated(state: State, buffers: Buffers | None = None, factorized: bool = 
     """Yields the rows of the free attributes, with their multiplicities, in blocks in a reused buffer.
 
     ``buffers``: the buffers of the blocks; the reader may keep arrays from them. ``factorized``: writes factorized rows
-    to them; a block then has only the right number of tuples. O(1) per row. Raises ConcurrentChangeError if the
+    to them; a block then has only the right number of tuples. O(1) per row; of a bag that is the whole query, the cost
+    of its join from scratch. Raises ConcurrentChangeError if the
     iterator continues after a change of the state.
     """
+    if state.listed is not None:
+        yield from _listed(state, state.listed, buffers or buffers_of(state))
+        return
     if kernels.root_size(state.arena, state.halves) == 0:
         return
     compiled, free = state.compiled, len(state.plan.free)
@@ -71,6 +75,25 @@ def enumerated(state: State, buffers: Buffers | None = None, factorized: bool = 
         if buffers.handed_out:
             buffers.renew()
         scratch[layout.X_FILL] = 0
+
+
+def _listed(state: State, listed: ListedBag, buffers: Buffers) -> Iterator[Zset]:
+    """Yields the rows of a result that its bag lists, as ``enumerated`` does."""
+    weights, epoch = np.ones(buffers.out.shape[1], np.int64), state.epoch
+    n = 0
+    for rows in listed.bag.results():
+        taken = 0
+        while taken < len(rows):
+            more = listed.copy(rows[taken:], buffers.out[:, n:])
+            n, taken = n + more, taken + more
+            if n == len(weights):
+                yield Zset.of_columns(buffers.out, weights)
+                demand_unchanged(state, epoch)
+                if buffers.handed_out:
+                    buffers.renew()
+                n = 0
+    if n:
+        yield Zset.of_columns(buffers.out[:, :n], weights[:n])
 
 
 def demand_unchanged(state: State, epoch: int) -> None:
@@ -114,6 +137,8 @@ class Results:
     def count(self) -> int:
         """Returns the number of result rows. O(state); enumerates rows only for residual predicates."""
         state = self._state
+        if state.listed is not None and not state.plan.residual:
+            return sum(map(len, state.listed.bag.results()))
         if state.plan.residual:
             return sum(int(self._head.columns(block)[1].sum()) for block in enumerated(state))
         free = np.array([i for i, node in enumerate(state.plan.nodes) if node.free][::-1], np.int64)
@@ -143,6 +168,8 @@ class Results:
             blocks = map(self._head.columns, enumerated(state))
             return sum(int(weights[where(columns, len(weights), arrays)].sum()) for columns, weights in blocks)
         codes = {a: code_of(array, plan.attributes[a].type, state.dictionary.intern) for a, array in free.items()}
+        if state.listed is not None:
+            return int(state.listed.holds(codes))
         found: dict[int, int] = {}
         for i, node in enumerate(plan.nodes):
             if node.free:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from plans.plan import Bag, Bound, Node
+from plans.plan import Bag, Bound, Plan
 from plans.schema import Table
 from plans.search.counted.fans import closure, dependencies
 from plans.theory.classify import QueryClass
@@ -22,14 +22,11 @@ _MOST_OPEN = 4  # the orders of more unbound attributes of an atom are not tried
 ANY, FIFO, INSERT_ONLY = "any", "FIFO", "insert-only"
 
 
-def bounds(
-    answer: QueryClass, height: int, nodes: tuple[Node, ...], support: bool, tables: Sequence[Table]
-) -> tuple[Bound, ...]:
-    """Returns the bounds of a plan with this tree, the strongest statement per kind of stream. Trusts declared keys."""
-    bags = [node.bag for node in nodes if node.bag is not None]
-    if bags:
-        return _cyclic(tuple(bags), len(nodes) == 1, tables)
-    views = " for the views" if support else ""
+def bounds(answer: QueryClass, plan: Plan) -> tuple[Bound, ...]:
+    """Returns the bounds of a plan for a query, the strongest statement per kind of stream. Trusts declared keys."""
+    if any(node.bag is not None for node in plan.nodes):
+        return _cyclic(plan)
+    views, height, support = " for the views" if plan.support else "", plan.height, plan.support
     if height <= 1:
         source = f"Theorem 6.5 (height 1{'' if answer.hierarchical else ' by declared keys'})"
         if answer.q_hierarchical and not support:
@@ -55,11 +52,12 @@ def rows_by_keys(bag: Bag, tables: Sequence[Table]) -> str:
     return f"O({_power(known.rows())})" if known.fixes and known.rows() < bag.width else ""
 
 
-def _cyclic(bags: tuple[Bag, ...], alone: bool, tables: Sequence[Table]) -> tuple[Bound, ...]:
-    known = [_Keyed(bag, tables) for bag in bags]
+def _cyclic(plan: Plan) -> tuple[Bound, ...]:
+    known = [_Keyed(node.bag, plan.tables) for node in plan.nodes if node.bag is not None]
     keyed = any(one.fixes for one in known)
-    rows = f"the bags hold O({_power(max(one.rows() for one in known))}) rows{' by declared keys' if keyed else ''}"
-    after = "" if alone else ", then each change moves up the tree"
+    most = f"O({_power(max(one.rows() for one in known))}) rows{' by declared keys' if keyed else ''}"
+    rows = f"the result has {most}, which are not stored" if plan.listed else f"the bags hold {most}"
+    after = "" if len(plan.nodes) == 1 else ", then each change moves up the tree"
     generic = [one for one in known if one.bag.method != "triangle"]
     if not generic:
         return (Bound(ANY, f"O(√N + changes of the bag) amortized per triangle bag{after}; {rows}", _TRIANGLE),)

@@ -4,6 +4,11 @@ The cyclic core (what GYO leaves) is split at every edge that separates it, unti
 (Gyssens, Jeavons, Cohen, Artificial Intelligence 1994). Each part that is still cyclic is one bag. Its width is its
 fractional edge cover number. All other atoms stay ordinary nodes of the tree.
 
+If the bags are the whole query, and every attribute is shown, the engine need not store their rows: one bag lists the
+result (`plans.plan.Plan.listed`). So bags that have an edge in common are then one bag, unless the join of a change
+with the rest of that bag could take more than `MOST_STEPS`. A tree of bags would store the rows of each of them, also
+those that join with nothing.
+
 A bag is never an acyclic join. Some queries have decompositions of smaller width (the 5-cycle: 2 instead of 5/2), but
 only by materializing paths: Ω(number of paths) rows even where no cycle closes. The plan then has a note about this.
 """
@@ -19,6 +24,9 @@ from plans.plan import Bag, BagAtom
 from plans.queries.conjunction import Atom
 from plans.theory.hypergraph import Hypergraph, acyclic, bits, components, gyo, union
 from plans.theory.widths import EXACT_ATTRIBUTES, edge_covers, fhtw
+
+MOST_STEPS = 2.0
+"""The largest exponent of N in the cost of a change of a bag that replaces several bags."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,8 @@ def decompose(atoms: tuple[Atom, ...], graph: Hypergraph, free: int, counted: bo
     parts = cyclic_parts(graph.edges)
     if not parts:
         return Decomposition(atoms, (None,) * len(atoms), graph.edges, 1.0)
+    if not counted and _is_one_bag(graph.edges, parts, free):
+        parts = [tuple(sorted(graph.edges))]
     inside = [_members(graph.edges, part) for part in parts]
     whole = {
         i for part, members in zip(parts, inside, strict=True) for i, f in members if graph.edges[i] == f and f in part
@@ -92,6 +102,26 @@ def cyclic_parts(edges: Sequence[int]) -> list[tuple[int, ...]]:
             parts = [cyclic_parts([core[j] for j in bits(group | 1 << i)]) for group in others]
             return sorted({part for found in parts for part in found})
     return [tuple(sorted(core))]
+
+
+def _is_one_bag(edges: Sequence[int], parts: Sequence[tuple[int, ...]], free: int) -> bool:
+    """Returns whether the cyclic `parts` of a query should be one bag (see the head of this file)."""
+    areas = [union(part, (1 << len(part)) - 1) for part in parts]
+    whole = set(edges)
+    if len(parts) < 2 or whole != {edge for part in parts for edge in part} or len(whole) < len(edges):
+        return False
+    everything = union(areas, (1 << len(areas)) - 1)
+    if everything & ~free:
+        return False
+    reached, rest = areas[0], areas[1:]
+    while near := [area for area in rest if (area & reached).bit_count() > 1]:
+        reached, rest = union([reached, *near], (2 << len(near)) - 1), [area for area in rest if area not in near]
+    if rest:
+        return False
+    return all(
+        edge_covers([other & ~edge for other in edges if other & ~edge], [everything & ~edge])[0][0] <= MOST_STEPS
+        for edge in edges
+    )
 
 
 def _is_triangle(part: tuple[int, ...]) -> bool:

@@ -81,7 +81,6 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
         consolidated=held <= set(read) and not leaves,
         tables=query.tables,
         query_class={"name": answer.name, **answer.to_json()},
-        bounds=bounds(answer, best.height, nodes, support, query.tables),
         height=best.height,
         cost=best.touches if query.counted else best.cost,
         rates=_occurrence_rates(nodes, query.atoms, weights),
@@ -91,6 +90,7 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
         width=parts.width,
         notes=tuple(notes),
     )
+    plan = replace(plan, bounds=bounds(answer, plan))
     return with_multiplicities(plan) if query.counted else plan
 
 

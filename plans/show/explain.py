@@ -9,7 +9,7 @@ from typing import Any
 
 from plans.expressions.expr import Expr
 from plans.expressions.sqltext import identifier
-from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Plan
+from plans.plan import Bag, BagAtom, Candidate, Node, Plan
 from plans.program import program_of
 from plans.programs.reads import occurrences
 from plans.programs.wiring import Wires, wiring
@@ -72,11 +72,13 @@ def bag_line(plan: Plan, bag: Bag) -> str:
     return f"{bag.method} bag, width {bag.width:.4g}" + (f", {rows} rows by keys" if rows else "")
 
 
-def views(node: Node) -> list[str]:
+def views(plan: Plan, node: Node) -> list[str]:
     """Returns the views of a node: V_s its joinable rows, V_p their projection on the key, V_l those in some result;
     and whether a row of NULLs replaces missing rows."""
-    if node.bag is not None and node.bag.method == TRIANGLE_COUNT:
+    if plan.count is not None:
         return []
+    if plan.listed:
+        return ["not stored"]
     kept = ["V_s"]
     if node.parent >= 0:
         kept.append(f"V_p({', '.join(node.key)})")
@@ -206,7 +208,7 @@ def tree(plan: Plan) -> list[str]:
 
 def _detail(plan: Plan, index: int, known: Mapping[int, Edge]) -> str:
     node = plan.nodes[index]
-    kept = views(node)
+    kept = views(plan, node)
     parts = [" ".join(kept)] if kept else []
     if index in known:
         parts.append(f"payload {upkeep.payload_words(plan, index)}, {edge_mark(known[index])}")

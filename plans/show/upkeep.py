@@ -7,7 +7,7 @@ from typing import Any
 
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import LISTED, ORDERED
-from plans.plan import Plan
+from plans.plan import Node, Plan
 from plans.program import Program
 from plans.programs.frames import keep_values
 from plans.programs.stages import (
@@ -167,12 +167,20 @@ def of_plan(plan: Plan) -> Upkeep:
 def _memory(plan: Plan) -> str:
     if plan.count is not None:
         return "the tuples of its atoms, and tables of what they have in common: O(N) words"
+    if plan.listed:
+        return _memory_of_bag(plan.nodes[0])
     rows = [f"{plan.nodes[i].name} {row_words(plan, i)}" for i in range(len(plan.nodes))]
     index = index_of(plan)
     edges = {of: [i for i in range(1, len(plan.nodes)) if index[i] == of] for of in index[1:]}
     keys = [f"{' and '.join(plan.nodes[i].name for i in e)} {key_words(plan, of)}" for of, e in edges.items()]
     groups = f"; words of a key above a node: {', '.join(keys)}" if keys else ""
     return f"words of a row: {', '.join(rows)}{groups}"
+
+
+def _memory_of_bag(node: Node) -> str:
+    if node.bag is not None and node.bag.method == "triangle":
+        return "the tuples of its atoms, and the wedges of heavy values: O(N^1.5) words, or O(N) when memory is short"
+    return "the tuples of its atoms, each with the prefixes that a search binds: O(N) words"
 
 
 def row_words(plan: Plan, i: int) -> int:

@@ -247,10 +247,10 @@ def _list_results(ctx, a, bound, sign, counted, out, capacity, rows):
     return rows, True
 
 
-@kernel("words, halves, words, int, words, words, words, int, words, words, table")
-def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cur, out):
+@kernel("words, halves, words, int, words, words, words, int, int, words, words, table")
+def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, listing, bound, cur, out):
     """Applies the rows of `flat` int64[n * width] whose weight has `sign`. Returns the number of results written to
-    `out`.
+    `out`. With `listing` 0, it does not search for results.
 
     Call it again with the same cursor while `cur[C_ROW]` < n, unless `cur[C_OVER]` is 1: then more words are live than
     the budget allows, and the rows from `cur[C_ROW]` have not been applied. `bound` int64[attributes] is scratch that
@@ -297,7 +297,10 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cu
                     arena[counter_of(row, k)] = old + m
                 cur[C_ROW] += 1
                 continue
-            _begin(ctx, a, flat, i * k, bound)
+            if listing:
+                _begin(ctx, a, flat, i * k, bound)
+            else:
+                cur[C_DEPTH] = -1
         rows, finished = _list_results(ctx, a, bound, sign, counted, out, capacity, rows)
         if not finished:
             return rows
@@ -306,6 +309,17 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cu
         cur[C_PHASE] = NEW
         cur[C_ROW] += 1
     return rows
+
+
+@kernel("words, words, int, words")
+def copies_of(arena, plan, atom, row):
+    """Returns the copies of a row of an atom; 0 if it is absent. Expected O(1)."""
+    arena, plan, row = words(arena), constants(plan), words(row)
+    a = P_ATOMS + ATOM * atom
+    k = plan[a + A_WIDTH]
+    tag = hash_key(arena, plan, plan[P_IDENTITY], k, row, ZERO)
+    found = find(arena, plan[a + A_ROWS], tag, plan, plan[P_IDENTITY], k, row, ZERO)
+    return arena[counter_of(found, k)] if found != 0 else ZERO
 
 
 @kernel("words, halves, words, words, words, table")

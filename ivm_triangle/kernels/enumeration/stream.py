@@ -218,6 +218,16 @@ def stream_rows(
     return rows
 
 
+@kernel("words, words, int, table, words, words")
+def copies_of(arena, plan, k, codes, flat, places):
+    """Returns the copies of a row of relation k; 0 if it is absent. Expected O(1). The arguments are those of
+    `stream_rows` for one row."""
+    arena, plan, codes, flat, places = words(arena), constants(plan), words(codes), words(flat), constants(places)
+    _code_row(arena, k, places, flat, ZERO, ZERO, False, codes)
+    e = find_edge(arena, plan, k, codes[0], codes[1])
+    return multiplicity_of(arena, e) if e != 0 else ZERO
+
+
 @kernel("words, halves, words, words, words, table")
 def walk_rows(arena, halves, pairs, keys, cur, out):
     """Writes all triples, from the cursor on, to `out` int64[3, n]: per tuple of R its wedges or its shorter list."""

@@ -105,7 +105,7 @@ def _card(plan: Plan, index: int, known: Mapping[int, Edge]) -> _Card:
             lines += _where(atom)
     lines += _where(node)
     words = upkeep.payload_words(plan, index)
-    lines.append(_Text("views", " · ".join([*views(node), *([f"payload {words}"] if words else [])])))
+    lines.append(_Text("views", " · ".join([*views(plan, node), *([f"payload {words}"] if words else [])])))
     if node.name in plan.rates and len(set(plan.rates.values())) > 1:
         lines.append(_Text("of", f"rate {plan.rates[node.name]:g}"))
     width = max(len(text) * _CHAR * (1.08 if kind in ("name", "names") else 0.92) for kind, text, _ in lines)
