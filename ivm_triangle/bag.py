@@ -21,7 +21,7 @@ from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_TOP
 from crown.store.zset import Zset
 from ivm_triangle import invariants
 from ivm_triangle.kernels.enumeration import stream
-from ivm_triangle.kernels.enumeration.stream import OVER, ROW, forget_keys, keyed_rows, stream_rows, walk_rows
+from ivm_triangle.kernels.enumeration.stream import OVER, ROW, SOME, forget_keys, keyed_rows, stream_rows, walk_rows
 from ivm_triangle.kernels.state import inspect
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.state.geometry import left, multiplicity_of, right
@@ -74,6 +74,7 @@ class TriangleBag:
 
     def __init__(self, spec: BagSpec, arena: np.ndarray) -> None:
         self.spec = spec
+        self.repeats = False
         self.shape = Shape(spec)
         self.mode = "triples" if self.shape.key == DOMAINS else "counts"
         self._state = self._open(arena)
@@ -83,7 +84,16 @@ class TriangleBag:
         self._keys = (
             np.array([DOMAINS.index(v) for v in self.shape.key], dtype=np.int64) if self.mode == "counts" else NO_KEYS
         )
-        self._out = np.empty((3, BLOCK_ROWS), dtype=np.int64)
+        self._out = self._new_out()
+
+    def _new_out(self) -> np.ndarray:
+        """Returns a buffer for triples, and for their weights if results have weights."""
+        return np.empty((3 + self.spec.weighted, BLOCK_ROWS), dtype=np.int64)
+
+    def _block(self, out: np.ndarray, found: int, sign: int) -> Zset:
+        """Returns the first rows of a buffer as results."""
+        weights = out[3, :found] if self.spec.weighted else np.full(found, sign, np.int64)
+        return Zset(self._decode(out[:3, :found]), weights)
 
     def _open(self, arena: np.ndarray) -> State:
         try:
@@ -129,6 +139,7 @@ class TriangleBag:
         Amortized O(N^(1/2)) per row and O(1) per result, even if `quiet`, since results are counted.
         """
         quiet = quiet and self.mode == "triples"
+        self.repeats = False
         weights = change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
         self._state.arena[at.C_EPOCH] += 1
@@ -164,11 +175,12 @@ class TriangleBag:
         self, atom: int, keys: _Keys, weights: np.ndarray, missing: np.ndarray, sign: int, quiet: bool
     ) -> Generator[Zset, None, int]:
         cursor = np.zeros(8, dtype=np.int64)
-        tail = (sign, self._pairs, self._count, self._keys, cursor, self._out)
+        tail = (sign, int(self.spec.weighted), self._pairs, self._count, self._keys, cursor, self._out)
         while cursor[ROW] < len(weights) and not cursor[OVER]:
             found = self._state.run(stream_rows, atom, *keys, weights, missing, *tail)
+            self.repeats |= bool(cursor[SOME])
             if found and not quiet:
-                yield Zset(self._decode(self._out[:, :found]), np.full(found, sign, np.int64))
+                yield self._block(self._out, found, sign)
         return int(cursor[ROW])
 
     def _keys_of(self, atom: int, tuples: Zset) -> _Keys:
@@ -212,12 +224,13 @@ class TriangleBag:
                 rows[:, column] = values if len(columns) == 1 else arena[values + j]
         return Zset(rows, multiplicity_of(arena, edges))
 
-    def copies_of(self, atom: int, row: np.ndarray) -> int:
-        """Returns the copies of a row of an atom; 0 if it is absent. Expected O(1)."""
-        codes, flat, _, places = self._keys_of(atom, Zset(row.reshape(1, -1), np.ones(1, np.int64)))
-        return int(stream.copies_of(self._state.arena, self._state.plan, atom, codes, flat, places))
+    def copies(self, atom: int, rows: Zset) -> np.ndarray:
+        """Returns how many copies of each row are present: int64[n]. O(n) expected."""
+        found = np.empty(len(rows), np.int64)
+        stream.find_copies(self._state.arena, self._state.plan, atom, *self._keys_of(atom, rows), found)
+        return found
 
-    def results(self) -> Iterator[np.ndarray]:
+    def results(self) -> Iterator[Zset]:
         """Yields the present results, with O(1) delay in mode "counts", else by scanning R and its wedges."""
         if self.mode == "counts":
             cursor = np.zeros(8, dtype=np.int64)
@@ -227,11 +240,12 @@ class TriangleBag:
             ):
                 columns = np.zeros((3, rows), dtype=np.int64)
                 columns[self._keys] = out[: len(self._keys), :rows]
-                yield self._decode(columns)
+                yield Zset(self._decode(columns), np.ones(rows, np.int64))
         else:
-            cursor, out = np.zeros(8, dtype=np.int64), np.empty((3, BLOCK_ROWS), dtype=np.int64)
-            while rows := walk_rows(self._state.arena, self._state.halves, self._pairs, NO_KEYS, cursor, out):
-                yield self._decode(out[:, :rows])
+            cursor, out, weighted = np.zeros(8, dtype=np.int64), self._new_out(), int(self.spec.weighted)
+            state = (self._state.arena, self._state.halves)
+            while rows := walk_rows(*state, weighted, self._pairs, NO_KEYS, cursor, out):
+                yield self._block(out, rows, 1)
 
     @property
     def words(self) -> np.ndarray:

@@ -196,7 +196,7 @@ class Plan:
         The engine does not store it: a bag lists its rows, and their changes, from its atoms.
         """
         bag = self.nodes[0].bag
-        if bag is None or len(self.nodes) > 1 or self.count is not None or self.payload is not None:
+        if bag is None or len(self.nodes) > 1 or self.count is not None:
             return False
         return {a for atom in bag.atoms for a in atom.attributes} == set(bag.outputs) == set(self.free)
 

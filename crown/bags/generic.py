@@ -48,6 +48,7 @@ class GenericBag:
         if any(not atom or len(set(atom)) < len(atom) for atom in spec.atoms):
             raise BagError("every atom of a bag needs attributes, each once; select rows with equal columns before")
         self.spec = spec
+        self.repeats = False
         self._arena, self._halves = arena, arena.view(np.int32)
         self._tries = Tries(spec)
         self._plan_array = self._tries.array()
@@ -63,7 +64,17 @@ class GenericBag:
                     "fill a new view from the tables"
                 )
             arena[H_LIMIT] = arena[H_BUDGET] = len(arena)
-        self._out = np.empty((len(spec.outputs), BLOCK_ROWS), dtype=np.int64)
+        self._out = self._new_out()
+
+    def _new_out(self) -> np.ndarray:
+        """Returns a buffer for results: a column per output, and one for the weights if results have weights."""
+        return np.empty((len(self.spec.outputs) + self.spec.weighted, BLOCK_ROWS), dtype=np.int64)
+
+    def _block(self, out: np.ndarray, found: int, sign: int) -> Zset:
+        """Returns the first rows of a buffer as results."""
+        width = len(self.spec.outputs)
+        weights = out[width, :found] if self.spec.weighted else np.full(found, sign, np.int64)
+        return Zset.of_columns(out[:width, :found], weights)
 
     def _fingerprint(self) -> np.ndarray:
         digest = [0, 0]
@@ -84,6 +95,7 @@ class GenericBag:
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
         bound, cursor = self._scratch()
         listing = int(not quiet or self._tries.counted)
+        self.repeats = False
         for sign in (-1, 1):
             cursor[:] = 0
             while cursor[L.C_ROW] < len(weights):
@@ -104,8 +116,9 @@ class GenericBag:
                     )
                 except MemoryError:
                     raise MemoryBudgetError("a bag's arena was exhausted in the middle of a batch") from None
+                self.repeats |= bool(cursor[L.C_SOME])
                 if found:
-                    yield Zset.of_columns(self._out[:, :found], np.full(found, sign, np.int64))
+                    yield self._block(self._out, found, sign)
                 if cursor[L.C_OVER]:
                     raise BagBudgetError(int(cursor[L.C_ROW]))
 
@@ -128,17 +141,19 @@ class GenericBag:
         handles, width = handles_of_table(self._arena, self._tries.tries[atom].rows), len(self.spec.atoms[atom])
         return Zset(self._arena[handles[:, None] + np.arange(width)], self._arena[counter_of(handles, width)])
 
-    def copies_of(self, atom: int, row: np.ndarray) -> int:
-        """Returns the copies of a row of an atom; 0 if it is absent. Expected O(1)."""
-        return int(join.copies_of(self._arena, self._plan_array, atom, row))
+    def copies(self, atom: int, rows: Zset) -> np.ndarray:
+        """Returns how many copies of each row are present: int64[n]. O(n) expected."""
+        found = np.empty(len(rows), np.int64)
+        join.find_copies(self._arena, self._plan_array, atom, rows.flat(), found)
+        return found
 
-    def results(self) -> Iterator[np.ndarray]:
+    def results(self) -> Iterator[Zset]:
         """Yields the present results in blocks that are valid until the next step. An `apply` invalidates the
         iterator."""
         bound, cursor = self._scratch()
-        out = np.empty((len(self.spec.outputs), BLOCK_ROWS), dtype=np.int64)
+        out = self._new_out()
         while found := join.all_rows(self._arena, self._halves, self._plan_array, bound, cursor, out):
-            yield out[:, :found].T
+            yield self._block(out, found, 1)
 
     @property
     def words(self) -> np.ndarray:
@@ -179,20 +194,29 @@ class GenericBag:
         for trie in self._tries.tries:
             records = self._records(trie.rows, counted_words(len(trie.atom)))
             assert all(record[-2] > 0 for record in records), "multiplicities are positive"
-            rows.append([dict(zip(trie.atom, record[: len(trie.atom)], strict=True)) for record in records])
-            self._check_trie(trie, rows[-1])
-        joined: list[dict[str, int]] = [{}]
+            rows.append([(dict(zip(trie.atom, record, strict=False)), record[-2]) for record in records])
+            self._check_trie(trie, [row for row, _ in rows[-1]])
+        joined: list[tuple[dict[str, int], int]] = [({}, 1)]
         for atom_rows in rows:
             joined = [
-                {**left, **row} for left in joined for row in atom_rows if left.items() <= {**left, **row}.items()
+                ({**left, **row}, product * copies)
+                for left, product in joined
+                for row, copies in atom_rows
+                if left.items() <= {**left, **row}.items()
             ]
-        results = Counter(tuple(result[a] for a in self.spec.outputs) for result in joined)
+        results = Counter(tuple(result[a] for a in self.spec.outputs) for result, _ in joined)
         if self._tries.counted:
             width = len(self.spec.outputs)
             have = self._records(L.output_table(self._tries.sets), counted_words(width))
             assert {tuple(record[:width]): record[width] for record in have} == results
-        listed = [tuple(row) for block in self.results() for row in block.tolist()]
-        assert Counter(listed) == Counter(set(results)), "each result is listed once"
+        weighed = [(tuple(result[a] for a in self.spec.outputs), product) for result, product in joined]
+        listed = [
+            (tuple(row), weight)
+            for block in self.results()
+            for row, weight in zip(block.rows.tolist(), block.weights.tolist(), strict=True)
+        ]
+        expected = weighed if self.spec.weighted else [(row, 1) for row in set(results)]
+        assert sorted(listed) == sorted(expected), "each result is listed once, with its weight"
 
     def _check_trie(self, trie: Trie, rows: list[dict[str, int]]) -> None:
         """Checks that an atom's nodes are the projections of its rows, and their lists the records below them."""

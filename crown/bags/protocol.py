@@ -4,7 +4,8 @@ A bag joins its atoms and maintains the set of results, projected on its output 
 atom at a time and returns the exact change of that set. For the tree above, the bag is an input relation. A module
 registers under the entry-point group ``crown.bags``, with the name of the method that the planner chooses.
 
-Law: the sum of all blocks ever yielded is the set of results of the atoms' present rows.
+Law: the sum of all blocks ever yielded is the set of results of the atoms' present rows, or, if results have weights,
+the bag of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from crown.store.zset import Zset
 
 GROUP = "crown.bags"
 BLOCK_ROWS = 8192
+MOST = 2**63 - 1
+"""The weight of a result whose weight would leave 63 bits."""
 
 
 class BagError(CrownError):
@@ -39,17 +42,19 @@ class BagBudgetError(CrownError):
 @dataclass(frozen=True)
 class BagSpec:
     """The shape of a bag: the attributes of each atom (each once), and its output attributes in order. ``filtered``:
-    the numbers of the atoms with a predicate, which have fewer rows."""
+    the numbers of the atoms with a predicate, which have fewer rows. ``weighted``: the weight of a result is the
+    product of the copies of its rows, and every attribute is an output; else it is 1."""
 
     atoms: tuple[tuple[str, ...], ...]
     outputs: tuple[str, ...]
     filtered: frozenset[int] = frozenset()
+    weighted: bool = False
 
     @staticmethod
-    def of(bag: Any) -> BagSpec:
+    def of(bag: Any, weighted: bool = False) -> BagSpec:
         """Makes the specification from the planner's description (`plans.plan.Bag`)."""
         filtered = frozenset(i for i, atom in enumerate(bag.atoms) if atom.predicate is not None)
-        return BagSpec(tuple(tuple(atom.attributes) for atom in bag.atoms), tuple(bag.outputs), filtered)
+        return BagSpec(tuple(tuple(atom.attributes) for atom in bag.atoms), tuple(bag.outputs), filtered, weighted)
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -58,21 +63,27 @@ class BagSpec:
 
 
 class Bag(Protocol):
-    """A maintained bag. All its state is one int64 array, ``words``; values are int64 codes."""
+    """A maintained bag. All its state is one int64 array, ``words``; values are int64 codes.
+
+    ``repeats``: results have weights, and the last `apply` changed only some copies of a row. A result may then change
+    several times in a batch. Otherwise it does so once, with all its copies.
+    """
 
     spec: BagSpec
+    repeats: bool
 
     def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None, quiet: bool = False) -> Iterator[Zset]:
         """Applies a change of one atom, tuple by tuple. Yields the change of the set of results.
 
         ``quiet``: yields nothing if every attribute is an output. The bag need not search for the results then.
 
-        ``change``: tuples in the atom's attribute order, weighted by the number of changed copies. Only the first copy
-        of a tuple and the last one change the join. A delete removes at most the present copies; ``missing[i]``
-        (int64[n], zeroed) receives how many copies of tuple i were absent. A yielded block has the bag's outputs as
-        columns and weights +1 or -1, of one sign per block, and is valid until the next step. The iterator MUST be
-        drained: the state is complete only then. Within a batch, pass all deletions of all atoms before the insertions;
-        then, if every attribute is an output, no result has both signs.
+        ``change``: tuples in the atom's attribute order, weighted by the number of changed copies. Unless results have
+        weights, only the first copy of a tuple and the last one change the join. A delete removes at most the present
+        copies; ``missing[i]`` (int64[n], zeroed) receives how many copies of tuple i were absent. A yielded block has
+        the bag's outputs as columns and weights of one sign, +1 or -1 unless results have weights; a weight that would
+        leave 63 bits is ``MOST``, or -``MOST``. A block is valid until the next step. The iterator MUST be drained: the
+        state is complete only then. Within a batch, pass all deletions of all atoms before the insertions; then, if
+        every attribute is an output, no result has both signs, unless results have weights.
 
         Raises BagBudgetError before the first insertion that finds more live words than the arena's ``H_BUDGET``
         allows. The weights of ``change`` MUST have one sign for its ``applied`` to be meaningful. After any other
@@ -92,13 +103,13 @@ class Bag(Protocol):
         """Returns the present rows of an atom in its attribute order, each once, weighted by their copies. O(rows)."""
         ...
 
-    def copies_of(self, atom: int, row: np.ndarray) -> int:
-        """Returns the copies of a row of an atom, int64[columns] in its attribute order; 0 if it is absent. Expected
-        O(1)."""
+    def copies(self, atom: int, rows: Zset) -> np.ndarray:
+        """Returns how many copies of each row of a Z-set in the atom's attribute order are present: int64[n]. O(n)
+        expected."""
         ...
 
-    def results(self) -> Iterator[np.ndarray]:
-        """Yields the present results, int64[m, len(outputs)] blocks, each row once. A block is valid until the next
+    def results(self) -> Iterator[Zset]:
+        """Yields the present results with their weights, in blocks, each row once. A block is valid until the next
         step. An ``apply`` invalidates the iterator."""
         ...
 

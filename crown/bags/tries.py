@@ -16,9 +16,10 @@ import numpy as np
 
 from crown.bags.kernels import layout as L
 from crown.bags.protocol import BagSpec
+from crown.kernels.memory.geometry import counter_of
 from crown.kernels.memory.tables import table_at
 
-LAYOUT = 2
+LAYOUT = 3
 """The version of the records and the plan array. State of another version is rejected."""
 Set = frozenset[str]
 
@@ -161,6 +162,7 @@ class Tries:
             L.P_OUTS: len(spec.outputs),
             L.P_OUTS_AT: words.place([number[a] for a in spec.outputs]),
             L.P_COUNTED: int(self.counted),
+            L.P_WEIGHTED: int(spec.weighted),
             L.P_OUT_TABLE: int(table_at(L.output_table(self.sets))),
             L.P_IDENTITY: words.place(range(len(number) + 1)),
             L.P_SLOTS: self.slots_at,
@@ -169,7 +171,7 @@ class Tries:
         for position, value in header.items():
             words.words[position] = value
         for source, trie in enumerate(self.tries):
-            starts, steps = self._search(source, sets, words)
+            starts, steps, copies = self._search(source, sets, words)
             at = L.P_ATOMS + L.ATOM * source
             words.words[at : at + L.ATOM] = [
                 len(trie.atom),
@@ -181,6 +183,8 @@ class Tries:
                 words.place(starts),
                 len(steps) // L.STEP_WORDS,
                 words.place(steps),
+                len(copies) // L.COPIES_WORDS,
+                words.place(copies),
             ]
         return np.array(words.words, dtype=np.int64)
 
@@ -200,8 +204,10 @@ class Tries:
             *edges,
         ]
 
-    def _search(self, source: int, sets: Sequence[dict[Set, int]], words: _Words) -> tuple[list[int], list[int]]:
-        """Returns the starts and the steps of the search from a row of atom ``source``."""
+    def _search(
+        self, source: int, sets: Sequence[dict[Set, int]], words: _Words
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Returns the starts and the steps of the search from a row of atom ``source``, and where it finds copies."""
         number = {a: i for i, a in enumerate(self.spec.attributes)}
         bound = set(self.spec.atoms[source])
         slot: dict[tuple[int, Set], int] = {}
@@ -229,7 +235,11 @@ class Tries:
                 parts += [sets[atom][below], attributes(atom, below), slot_of(atom, below)]
             steps += [number[v], len(with_it), words.place(parts)]
             bound.add(v)
-        return starts, steps
+        copies: list[int] = []
+        for atom in others:
+            row = frozenset(self.spec.atoms[atom])
+            copies += [slot[atom, row], counter_of(0, len(row))]
+        return starts, steps, copies
 
 
 class _Words:

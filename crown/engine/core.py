@@ -90,8 +90,8 @@ class Core:
             elif (batch := head.deltas(block, self.propagation.buffers)).num_rows:
                 yield batch
             check()
-        if gathered:
-            yield from head.batches(Zset.gathered(gathered, head.width).net())
+        for block in self._netted(gathered) if gathered else ():
+            yield from head.batches(block)
 
     def discard(self, changes: Sequence[RelationChange]) -> int:
         """Applies a batch, enumerates its deltas into reused buffers and drops them. Returns the number of delta
@@ -168,7 +168,11 @@ class Core:
     def _net_change(self, blocks: Iterable[Zset]) -> list[Zset]:
         """Returns the change of the result for the blocks of a batch, as output tuples."""
         outputs = list(map(self.head.codes, blocks))
-        return outputs if self.state.plan.consolidated else [Zset.gathered(outputs, self.head.width).net()]
+        return outputs if self.state.plan.consolidated else self._netted(outputs)
+
+    def _netted(self, outputs: list[Zset]) -> list[Zset]:
+        """Returns the output tuples of the blocks of a whole batch, each once."""
+        return [Zset.gathered(outputs, self.head.width).net()] if self.propagation.repeats else outputs
 
     # -- inspection ----------------------------------------------------------------------------------------------------
 

@@ -8,18 +8,20 @@ those of the result.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import numpy as np
 from typing_extensions import override
 
-from crown.bags.protocol import BagBudgetError
+from crown.bags.protocol import MOST, BagBudgetError
 from crown.engine.kernels import layout, update
+from crown.engine.progress import BatchProgress
 from crown.engine.propagation import NONE_MISSING, Blocks, Propagation, for_kernels
 from crown.engine.state import ListedBag, State
 from crown.ingest.batch import EVERY, RelationChange
 from crown.kernels.memory import arena as A
 from crown.store.zset import Zset
+from plans.queries.variables import injective
 
 
 class BagPropagation(Propagation):
@@ -29,12 +31,18 @@ class BagPropagation(Propagation):
         super().__init__(state, free, margin, blocks)
         self._bags = state.bags
         self._listed = state.listed
+        self._injective = {injective(output.expr) for output in state.plan.output} >= set(state.plan.free)
         self._part = {node: part for part, node in enumerate(state.bags, state.first + 1)}  # node of a bag -> its part
 
     @property
     @override
     def plain(self) -> bool:
         return False
+
+    @override
+    def blocks(self, changes: Sequence[RelationChange], mode: int, factorized: bool = False) -> Blocks:
+        self.repeats = self._listed is None or not self._injective
+        return super().blocks(changes, mode, factorized)
 
     @override
     def _empty(self) -> bool:
@@ -45,16 +53,16 @@ class BagPropagation(Propagation):
         if self._listed is None:
             yield from super()._all()
             return
-        for rows in self._listed.bag.results():
-            yield from self._pass_on(self._listed, rows, 1)
+        for block in self._listed.bag.results():
+            yield from self._pass_on(self._listed, block, 1)
         if self._marks[layout.X_FILL]:
             yield from self._handed(1)
 
     @override
-    def _through(self, number: int, change: RelationChange, sign: int) -> Blocks:
+    def _through(self, number: int, change: RelationChange, sign: int, progress: BatchProgress | None = None) -> Blocks:
         if change.relation.aliases[0].node in self._bags:
             return self._through_bag(number, change.tuples(sign), sign)
-        return super()._through(number, change, sign)
+        return super()._through(number, change, sign, progress)
 
     def _through_bag(self, number: int, tuples: Zset, sign: int) -> Blocks:
         """Applies changes of a bag's atom to the bag, and the resulting changes of the bag's relation to its node.
@@ -73,12 +81,13 @@ class BagPropagation(Propagation):
             try:
                 for block in bag.apply(alias.atom, tuples[applied:], missing[applied:], quiet):
                     if self._listed is not None:
-                        yield from self._pass_on(self._listed, block.rows, sign)
+                        yield from self._pass_on(self._listed, block, sign)
                     else:
                         refused |= yield from self._enter(alias.node, block, sign)
                     if refused or self._halted:
                         self._budget.stop(part)
                 applied = len(tuples)
+                self.repeats |= bag.repeats
             except BagBudgetError as stopped:
                 applied += stopped.applied
                 full = refused or self._halted or not self._budget.extend(part)
@@ -86,12 +95,14 @@ class BagPropagation(Propagation):
         if refused or (full and not self._halted):
             raise self._budget.refusal()
 
-    def _pass_on(self, listed: ListedBag, rows: np.ndarray, sign: int) -> Blocks:
+    def _pass_on(self, listed: ListedBag, block: Zset, sign: int) -> Blocks:
         """Adds a bag's rows, which are rows of the result, to the output buffer, and yields it when it is full."""
         marks, taken = self._marks, 0
-        while taken < len(rows) and marks[layout.X_MODE] == layout.MODE_DELTAS:
+        if listed.bag.spec.weighted and (np.abs(block.weights) == MOST).any():
+            self._header[A.H_WRAPPED] = 1
+        while taken < len(block) and marks[layout.X_MODE] == layout.MODE_DELTAS:
             n = marks[layout.X_FILL]
-            more = listed.copy(rows[taken:], self.buffers.out[:, n:])
+            more = listed.copy(block, taken, self.buffers.out[:, n:])
             marks[layout.X_FILL] = n + more
             self._header[A.H_EMITTED] += more
             taken += more

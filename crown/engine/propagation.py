@@ -67,6 +67,7 @@ class Propagation:
         self._settled = True
         self._halted = False
         self._progress: BatchProgress | None = None
+        self.repeats = True  # False after a batch whose blocks contain each row once
         self.missing: dict[int, np.ndarray] = {}  # number of a change -> copies that its deletes did not find
 
     @property
@@ -182,10 +183,8 @@ class Propagation:
                     return
                 if self._done[sign][number] < change.count(sign):
                     self._settled = False  # until `_note`
-                    if progress is not None and progress.stopped_at == (sign, number):
-                        yield from self._through_tree(number, change, sign, progress)
-                    else:
-                        yield from self._through(number, change, sign)
+                    stopped = progress is not None and progress.stopped_at == (sign, number)
+                    yield from self._through(number, change, sign, progress if stopped else None)
             if self._pads and (progress is None or progress.paddings_pending(sign)):
                 yield from self._pad(sign, progress is not None and progress.stopped_at == (sign, PADDING))
             if marks[layout.X_FILL] and self._ring is None:  # the value of a payload has its own sign
@@ -333,13 +332,7 @@ class Propagation:
             self.buffers.renew()
         self._marks[layout.X_FILL] = 0
 
-    def _through(self, number: int, change: RelationChange, sign: int) -> Blocks:
-        """Applies a change of one relation."""
-        return self._through_tree(number, change, sign)
-
-    def _through_tree(
-        self, number: int, change: RelationChange, sign: int, progress: BatchProgress | None = None
-    ) -> Blocks:
+    def _through(self, number: int, change: RelationChange, sign: int, progress: BatchProgress | None = None) -> Blocks:
         """Applies a change. ``progress``: where another kernel has stopped."""
         marks, alias, masks = self._marks, change.relation.aliases[0], change.masks_of(sign)
         missing = np.zeros(change.deletes, np.int64) if sign < 0 else NONE_MISSING

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from crown.store.budget import Budget
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.memory import numbers
+from crown.store.zset import Zset
 from plans.plan import Plan
 
 
@@ -53,7 +55,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         self.dictionary = dictionary
         limits = [_reserved(part) for part in self.parts]
         self.bags = {
-            i: open_bag(node.bag.method, BagSpec.of(node.bag), part)
+            i: open_bag(node.bag.method, BagSpec.of(node.bag, plan.listed and plan.payload is not None), part)
             for (i, node), part in zip(((i, plan.nodes[i]) for i in bags), self.parts[1:], strict=True)
             if node.bag is not None
         }
@@ -99,7 +101,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
 @dataclass(frozen=True)
 class ListedBag:
     """A bag whose relation is the result (see ``plans.plan.Plan.listed``). Column ``order[i]`` of its rows has free
-    attribute i."""
+    attribute i. If results have weights, the column of the weights follows in a buffer."""
 
     bag: Bag
     order: tuple[int, ...]
@@ -109,17 +111,21 @@ class ListedBag:
         """Returns the bag of a plan whose result it is."""
         return ListedBag(bag, tuple(bag.spec.outputs.index(name) for name in plan.free))
 
-    def holds(self, row: Mapping[str, int]) -> bool:
-        """Returns True if a row, given by the codes of its attributes, is in the result. Expected O(atoms)."""
-        rows = [np.array([row[a] for a in atom], np.int64) for atom in self.bag.spec.atoms]
-        return all(self.bag.copies_of(i, atom_row) for i, atom_row in enumerate(rows))
+    def multiplicity(self, row: Mapping[str, int]) -> int:
+        """Returns how often a row, given by the codes of its attributes, is in the result. Expected O(atoms)."""
+        rows = [np.array([[row[a] for a in atom]], np.int64) for atom in self.bag.spec.atoms]
+        once = np.ones(1, np.int64)
+        copies = prod(int(self.bag.copies(i, Zset(given, once))[0]) for i, given in enumerate(rows))
+        return copies if self.bag.spec.weighted else int(copies > 0)
 
-    def copy(self, rows: np.ndarray, out: np.ndarray) -> int:
-        """Copies the first rows of the bag into a buffer of the free attributes, int64[columns, capacity]. Returns
+    def copy(self, block: Zset, taken: int, out: np.ndarray) -> int:
+        """Copies rows of a block of the bag, from number ``taken`` on, into a buffer, int64[columns, capacity]. Returns
         their number: all that have room."""
-        n = min(len(rows), out.shape[1])
+        n = min(len(block) - taken, out.shape[1])
         for column, at in enumerate(self.order):
-            out[column, :n] = rows[:n, at]
+            out[column, :n] = block.rows[taken : taken + n, at]
+        if self.bag.spec.weighted:
+            out[len(self.order), :n] = block.weights[taken : taken + n]
         return n
 
 

@@ -80,20 +80,20 @@ def enumerated(state: State, buffers: Buffers | None = None, factorized: bool = 
 def _listed(state: State, listed: ListedBag, buffers: Buffers) -> Iterator[Zset]:
     """Yields the rows of a result that its bag lists, as ``enumerated`` does."""
     weights, epoch = np.ones(buffers.out.shape[1], np.int64), state.epoch
-    n = 0
-    for rows in listed.bag.results():
+    free, n = len(state.plan.free), 0
+    for block in listed.bag.results():
         taken = 0
-        while taken < len(rows):
-            more = listed.copy(rows[taken:], buffers.out[:, n:])
+        while taken < len(block):
+            more = listed.copy(block, taken, buffers.out[:, n:])
             n, taken = n + more, taken + more
             if n == len(weights):
-                yield Zset.of_columns(buffers.out, weights)
+                yield state.compiled.block(buffers.out, n, free, weights)
                 demand_unchanged(state, epoch)
                 if buffers.handed_out:
                     buffers.renew()
                 n = 0
     if n:
-        yield Zset.of_columns(buffers.out[:, :n], weights[:n])
+        yield state.compiled.block(buffers.out, n, free, weights)
 
 
 def demand_unchanged(state: State, epoch: int) -> None:
@@ -138,7 +138,7 @@ class Results:
         """Returns the number of result rows. O(state); enumerates rows only for residual predicates."""
         state = self._state
         if state.listed is not None and not state.plan.residual:
-            return sum(map(len, state.listed.bag.results()))
+            return counted(sum(sum(block.weights.tolist()) for block in state.listed.bag.results()))
         if state.plan.residual:
             return sum(int(self._head.columns(block)[1].sum()) for block in enumerated(state))
         free = np.array([i for i, node in enumerate(state.plan.nodes) if node.free][::-1], np.int64)
@@ -169,7 +169,7 @@ class Results:
             return sum(int(weights[where(columns, len(weights), arrays)].sum()) for columns, weights in blocks)
         codes = {a: code_of(array, plan.attributes[a].type, state.dictionary.intern) for a, array in free.items()}
         if state.listed is not None:
-            return int(state.listed.holds(codes))
+            return state.listed.multiplicity(codes)
         found: dict[int, int] = {}
         for i, node in enumerate(plan.nodes):
             if node.free:

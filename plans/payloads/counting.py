@@ -18,10 +18,14 @@ from plans.programs.reads import rows_of
 def with_multiplicities(plan: Plan) -> Plan:
     """Returns the plan with the multiplicities of its rows. All relations are counted.
 
-    `plan` MUST be made from atoms none of which was merged with an equal one or absorbed by a bag. A projection that
-    normal form adds does not count, and neither does a bag: it determines which rows of its atoms join.
+    `plan` MUST be made from atoms none of which was merged with an equal one, or absorbed by a bag that is not the
+    whole plan. A projection that normal form adds does not count, and neither does a bag that is not the whole plan: it
+    determines which rows of its atoms join.
     """
-    kinds = tuple(COUNTED if node.kind == "input" and "[" not in node.name else INDICATOR for node in plan.nodes)
+    alone = len(plan.nodes) == 1
+    kinds = tuple(
+        COUNTED if alone or (node.kind == "input" and "[" not in node.name) else INDICATOR for node in plan.nodes
+    )
     made = replace(plan, nodes=_bound(plan.nodes), support=False, consolidated=False, payload=Payload(kinds))
     check(made)
     return made
@@ -63,7 +67,7 @@ def check(plan: Plan) -> None:
     for i, (kind, node) in enumerate(zip(kinds, nodes, strict=True)):
         if kind not in (COUNTED, INDICATOR, EXISTS):
             raise PlanError(f"node {node.name} cannot be {kind!r}; a node is counted, indicator or exists")
-        if kind == COUNTED and node.kind != "input":
+        if kind == COUNTED and node.kind != "input" and not plan.listed:
             raise PlanError(f"{node.name} is not stored with multiplicities, so it cannot be counted")
         if kind == EXISTS and node.free:
             raise PlanError(f"{node.name} cannot be a filter only: it is free")

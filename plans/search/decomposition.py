@@ -21,7 +21,7 @@ from itertools import combinations
 
 from plans.errors import PlanError
 from plans.plan import Bag, BagAtom
-from plans.queries.conjunction import Atom
+from plans.queries.conjunction import EXISTS, Atom
 from plans.theory.hypergraph import Hypergraph, acyclic, bits, components, gyo, union
 from plans.theory.widths import EXACT_ATTRIBUTES, edge_covers, fhtw
 
@@ -52,19 +52,21 @@ class Decomposition:
 def decompose(atoms: tuple[Atom, ...], graph: Hypergraph, free: int, counted: bool = False) -> Decomposition:
     """Returns the query itself if it is acyclic; else its bags and the remaining atoms.
 
-    `free` are the attributes that must be kept. With `counted`, the atoms of a bag also stay outside: the bag only
-    determines which of their rows join, and their multiplicities count at nodes of their own.
+    `free` are the attributes that must be kept. With `counted`, the atoms of a bag also stay outside, unless the bag is
+    the whole query: the bag only determines which of their rows join, and their multiplicities count at nodes of their
+    own.
     """
     parts = cyclic_parts(graph.edges)
     if not parts:
         return Decomposition(atoms, (None,) * len(atoms), graph.edges, 1.0)
-    if not counted and _is_one_bag(graph.edges, parts, free):
+    listed = _is_listed(atoms, graph.edges, parts, free)
+    if listed:
         parts = [tuple(sorted(graph.edges))]
     inside = [_members(graph.edges, part) for part in parts]
     whole = {
         i for part, members in zip(parts, inside, strict=True) for i, f in members if graph.edges[i] == f and f in part
     }
-    absorbed = set() if counted else whole
+    absorbed = set() if counted and not listed else whole
     rest = [i for i in range(len(atoms)) if i not in absorbed]
     areas = [union(part, (1 << len(part)) - 1) for part in parts]
     covers = [edge_covers(part, [area])[0][0] for part, area in zip(parts, areas, strict=True)]
@@ -104,15 +106,17 @@ def cyclic_parts(edges: Sequence[int]) -> list[tuple[int, ...]]:
     return [tuple(sorted(core))]
 
 
-def _is_one_bag(edges: Sequence[int], parts: Sequence[tuple[int, ...]], free: int) -> bool:
-    """Returns whether the cyclic `parts` of a query should be one bag (see the head of this file)."""
+def _is_listed(atoms: Sequence[Atom], edges: Sequence[int], parts: Sequence[tuple[int, ...]], free: int) -> bool:
+    """Returns whether a query should be one bag that lists the result (see the head of this file). `parts`: its cyclic
+    parts."""
     areas = [union(part, (1 << len(part)) - 1) for part in parts]
-    whole = set(edges)
-    if len(parts) < 2 or whole != {edge for part in parts for edge in part} or len(whole) < len(edges):
+    everything, whole = union(edges, (1 << len(edges)) - 1), set(edges)
+    if everything & ~free or whole != {edge for part in parts for edge in part} or len(whole) < len(edges):
         return False
-    everything = union(areas, (1 << len(areas)) - 1)
-    if everything & ~free:
+    if any(atom.padded or atom.name.endswith(EXISTS) for atom in atoms):
         return False
+    if len(parts) == 1:
+        return True
     reached, rest = areas[0], areas[1:]
     while near := [area for area in rest if (area & reached).bit_count() > 1]:
         reached, rest = union([reached, *near], (2 << len(near)) - 1), [area for area in rest if area not in near]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from crown.bags import generic as generic_module
 from crown.bags import protocol as bags
 from crown.bags.generic import GenericBag
-from crown.bags.protocol import BagError, BagSpec, open_bag
+from crown.bags.protocol import MOST, BagError, BagSpec, open_bag
 from crown.bags.tries import binding_order
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.store.memory import reserve
@@ -32,15 +34,18 @@ GENERIC = {
 }
 
 
-def recompute(spec: BagSpec, rows: list[dict]) -> set[tuple]:
-    """The join by nested loops."""
-    results = [{}]
+def recompute(spec: BagSpec, rows: list[dict]) -> dict[tuple, int]:
+    """The join by nested loops, with the weights of its results."""
+    results = [({}, 1)]
     for atom, present in zip(spec.atoms, rows, strict=True):
-        named = [dict(zip(atom, row, strict=True)) for row in present]
+        named = [(dict(zip(atom, row, strict=True)), copies) for row, copies in present.items()]
         results = [
-            {**left, **row} for left in results for row in named if all(left.get(a, v) == v for a, v in row.items())
+            ({**left, **row}, product * copies)
+            for left, product in results
+            for row, copies in named
+            if all(left.get(a, v) == v for a, v in row.items())
         ]
-    return {tuple(result[a] for a in spec.outputs) for result in results}
+    return {tuple(result[a] for a in spec.outputs): product if spec.weighted else 1 for result, product in results}
 
 
 def change(rows: list[tuple], weights: list[int]) -> Zset:
@@ -51,18 +56,27 @@ class Follower:
     """Feeds a bag and keeps what its stream says, complaining about every change that is none."""
 
     def __init__(self, bag) -> None:
-        self.bag, self.present = bag, set()
+        self.bag, self.present = bag, {}
         self.rows = [{} for _ in bag.spec.atoms]
 
     def apply(self, atom: int, batch: list[tuple], weights: list[int]) -> None:
         missing = np.zeros(len(batch), dtype=np.int64)
         blocks = [block.copy() for block in self.bag.apply(atom, change(batch, weights), missing)]
         for first, second in pairwise(weight for block in blocks for weight in block.weights.tolist()):
-            assert first <= second, "deletions come first"
+            assert (first > 0) <= (second > 0), "deletions come first"
+        changed = Counter(row for block in blocks for row in map(tuple, block.rows.tolist()))
+        assert self.bag.spec.weighted or not self.bag.repeats
+        whole = {row for row, weight in zip(batch, weights, strict=True) if weight < 0}.isdisjoint(
+            row for row, weight in zip(batch, weights, strict=True) if weight > 0
+        )
+        once = whole and not self.bag.repeats and set(self.bag.spec.outputs) == set(self.bag.spec.attributes)
         for block in blocks:
-            for row, sign in zip(map(tuple, block.rows.tolist()), block.weights.tolist(), strict=True):
-                assert (row in self.present) == (sign < 0)
-                (self.present.add if sign > 0 else self.present.remove)(row)
+            for row, weight in zip(map(tuple, block.rows.tolist()), block.weights.tolist(), strict=True):
+                before = self.present.pop(row, 0)
+                assert not once or changed[row] == 1
+                assert self.bag.repeats or weight == -before or (weight > 0 and not before)
+                if before + weight:
+                    self.present[row] = before + weight
         unfound = 0
         for sign in (-1, 1):
             for row, weight in zip(batch, weights, strict=True):
@@ -73,12 +87,19 @@ class Follower:
                     if total <= 0:
                         del self.rows[atom][row]
         assert missing.sum() == unfound
+        asked = Zset(np.array(batch, np.int64), np.ones(len(batch), np.int64))
+        assert self.bag.copies(atom, asked).tolist() == [self.rows[atom].get(row, 0) for row in batch]
 
     def check(self) -> None:
         assert self.present == recompute(self.bag.spec, self.rows)
-        listed = [tuple(row) for block in self.bag.results() for row in block.tolist()]
+        listed = [
+            (tuple(row), weight)
+            for block in self.bag.results()
+            for row, weight in zip(block.rows.tolist(), block.weights.tolist(), strict=True)
+        ]
         assert len(listed) == len(set(listed))
-        assert set(listed) == self.present
+        assert dict(listed) == self.present
+        assert len(self.bag) == sum(map(len, self.rows))
         self.bag.check_invariants()
 
 
@@ -100,6 +121,59 @@ def run(follower: Follower, rng: random.Random, batches: int, domain: int, every
 def test_triangle_bag_follows_recomputation(outputs):
     for seed in range(3):
         run(Follower(TriangleBag(BagSpec(TRIANGLE, tuple(outputs)), reserve(WORDS))), random.Random(seed), 60, 5)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8192])
+@pytest.mark.parametrize("kind", [TriangleBag, GenericBag])
+def test_results_have_the_product_of_the_copies_as_their_weight(kind, rows, monkeypatch):
+    for module in (bag_module, generic_module):
+        monkeypatch.setattr(module, "BLOCK_ROWS", rows)
+    for seed, outputs in enumerate(("abc", "bca")):
+        spec = BagSpec(TRIANGLE, tuple(outputs), weighted=True)
+        run(Follower(kind(spec, reserve(WORDS))), random.Random(seed), 60, 4)
+    wide = (("x", "a", "b"), ("b", "c"), ("c", "a", "x"))
+    run(Follower(kind(BagSpec(wide, tuple("xabc"), weighted=True), reserve(WORDS))), random.Random(2), 40, 3)
+
+
+@pytest.mark.parametrize("name", GENERIC)
+def test_generic_bag_weighs_results(name):
+    atoms = GENERIC[name]
+    everything = tuple(dict.fromkeys(a for atom in atoms for a in atom))
+    for filtered in (frozenset(), frozenset({len(atoms) - 1})):
+        spec = BagSpec(atoms, everything, filtered, weighted=True)
+        run(Follower(GenericBag(spec, reserve(WORDS))), random.Random(name), 40, 3, every=4)
+
+
+@pytest.mark.parametrize("kind", [TriangleBag, GenericBag])
+def test_a_weight_that_would_leave_63_bits_is_the_largest(kind):
+    bag = kind(BagSpec(TRIANGLE, tuple("abc"), weighted=True), reserve(WORDS))
+    many = 1 << 30
+    for atom in (0, 1):
+        assert not list(bag.apply(atom, change([(1, 1)], [many])))
+    for weight in (many, -many, many):
+        (block,) = bag.apply(2, change([(1, 1)], [weight]))
+        assert block.weights.tolist() == [MOST if weight > 0 else -MOST]
+    (block,) = bag.apply(2, change([(1, 1)], [7 - many]))
+    assert bag.repeats
+    assert block.weights.tolist() == [-MOST]
+    (block,) = bag.results()
+    assert block.weights.tolist() == [7 << 60]
+
+
+@pytest.mark.parametrize("kind", [TriangleBag, GenericBag])
+def test_a_quiet_change_yields_nothing_and_is_complete(kind):
+    for weighted in (False, True):
+        follower = Follower(kind(BagSpec(TRIANGLE, tuple("abc"), weighted=weighted), reserve(WORDS)))
+        run(follower, random.Random(8), 20, 3)
+        for atom, rows in enumerate(follower.rows):
+            rows = {(2, 2): 2, **dict.fromkeys(list(rows)[:2], -1)}
+            assert not list(follower.bag.apply(atom, change(list(rows), list(rows.values())), quiet=True))
+            for row, weight in rows.items():
+                follower.rows[atom][row] = follower.rows[atom].get(row, 0) + weight
+                if follower.rows[atom][row] <= 0:
+                    del follower.rows[atom][row]
+        follower.present = recompute(follower.bag.spec, follower.rows)
+        follower.check()
 
 
 @pytest.mark.parametrize("outputs", ["abc", "a", "ca"])
@@ -125,7 +199,7 @@ def test_wedge_lists_serve_values_heavy_on_both_ends():
     assert follower.bag.stats()["operations"] - before < 6 * (n + 20)
     follower.apply(1, [(c, 0) for c in range(n)], [-1] * n)
     follower.check()
-    assert follower.present == set()
+    assert follower.present == {}
 
 
 @pytest.mark.parametrize("outputs", ["abc", slow("a"), slow("ca"), slow("")])
@@ -168,7 +242,7 @@ def test_composite_keys():
         if rows:
             follower.apply(atom, list(rows), [-m for m in rows.values()])
     follower.check()
-    assert follower.present == set()
+    assert follower.present == {}
 
 
 @pytest.mark.parametrize("name", GENERIC)
@@ -181,9 +255,7 @@ def test_generic_bag_follows_recomputation(name):
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_generic_bag_resumes_in_any_small_buffer(rows, monkeypatch):
-    import crown.bags.generic as module
-
-    monkeypatch.setattr(module, "BLOCK_ROWS", rows)
+    monkeypatch.setattr(generic_module, "BLOCK_ROWS", rows)
     run(Follower(GenericBag(BagSpec(GENERIC["4-cycle"], tuple("abcd")), reserve(WORDS))), random.Random(9), 40, 3)
 
 

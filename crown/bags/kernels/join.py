@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from crown.bags.kernels.layout import (
     A_ATTRS,
+    A_COPIES,
+    A_COPIES_AT,
     A_ROWS,
     A_SET_AT,
     A_SETS,
@@ -22,10 +24,15 @@ from crown.bags.kernels.layout import (
     A_WIDTH,
     ATOM,
     C_DEPTH,
+    C_FACTOR,
     C_OVER,
     C_PHASE,
     C_ROW,
+    C_SOME,
     C_STACK,
+    COPIES_AT,
+    COPIES_SLOT,
+    COPIES_WORDS,
     LEVEL,
     P_ATOMS,
     P_COUNTED,
@@ -34,6 +41,7 @@ from crown.bags.kernels.layout import (
     P_OUTS,
     P_OUTS_AT,
     P_SLOTS,
+    P_WEIGHTED,
     PART_ATTRIBUTES,
     PART_BELOW,
     PART_CARRIED,
@@ -59,6 +67,7 @@ from crown.bags.kernels.layout import (
     value_at,
 )
 from crown.bags.kernels.tries import drop, store
+from crown.bags.protocol import MOST
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, ONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
 from crown.kernels.memory.context import Context
@@ -69,6 +78,7 @@ from crown.kernels.memory.tables import LOW32, find, hash_key, insert, record_in
 NEW, LISTING = 0, 1  # phases of a row
 AHEAD = 6  # tuples
 SLOTS, RECORDS = ZERO, ONE  # what is prefetched
+WIDE = 9.2e18  # products of doubles below it fit
 
 
 @device
@@ -192,7 +202,24 @@ def _next_value(ctx, step, bound, level):
 
 
 @device
-def _emit(ctx, bound, sign, counted, out, capacity, rows):
+def _weight(ctx, a):
+    """Returns the changed copies of the bound row of atom `a`, times the copies of the other atoms' rows; `MOST` or
+    `-MOST` for a product that leaves 63 bits."""
+    arena, plan, cur = ctx.arena, ctx.plan, ctx.scratch
+    product = cur[C_FACTOR]
+    size = float(product)
+    for i in range(plan[a + A_COPIES]):
+        p = plan[a + A_COPIES_AT] + COPIES_WORDS * i
+        copies = arena[cur[plan[P_SLOTS] + plan[p + COPIES_SLOT]] + plan[p + COPIES_AT]]
+        product *= copies
+        size *= float(copies)
+    if size > WIDE:
+        return MOST
+    return -MOST if size < -WIDE else product
+
+
+@device
+def _emit(ctx, a, bound, sign, counted, out, capacity, rows):
     """Writes the bound result; with `counted` only if its projection appears or disappears. Returns the number of rows
     in `out`."""
     arena, plan = ctx.arena, ctx.plan
@@ -216,6 +243,8 @@ def _emit(ctx, bound, sign, counted, out, capacity, rows):
             release(arena, record, counted_words(width))
     for j in range(width):
         out[j * capacity + rows] = bound[plan[outs + j]]
+    if plan[P_WEIGHTED]:
+        out[width * capacity + rows] = _weight(ctx, a)
     return rows + 1
 
 
@@ -230,7 +259,7 @@ def _list_results(ctx, a, bound, sign, counted, out, capacity, rows):
             if rows == capacity:
                 cur[C_DEPTH] = depth
                 return rows, False
-            rows = _emit(ctx, bound, sign, counted, out, capacity, rows)
+            rows = _emit(ctx, a, bound, sign, counted, out, capacity, rows)
             depth -= 1
             continue
         step = plan[a + A_STEP_AT] + STEP_WORDS * depth
@@ -254,8 +283,8 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, listing, 
 
     Call it again with the same cursor while `cur[C_ROW]` < n, unless `cur[C_OVER]` is 1: then more words are live than
     the budget allows, and the rows from `cur[C_ROW]` have not been applied. `bound` int64[attributes] is scratch that
-    belongs to the cursor. `out`: int64[outputs, capacity], column-major. Row i of `missing` receives the copies that a
-    delete did not find.
+    belongs to the cursor. `out`: int64[outputs, capacity], column-major; the weights follow if results have weights.
+    Row i of `missing` receives the copies that a delete did not find.
     """
     n = weights.size
     capacity = out.shape[1]
@@ -268,6 +297,7 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, listing, 
     k = plan[a + A_WIDTH]
     t = plan[a + A_ROWS]
     counted = plan[P_COUNTED] == 1
+    weighted = plan[P_WEIGHTED] == 1
     first = cur[C_ROW]
     if cur[C_PHASE] == NEW:
         for i in range(first - 2 * AHEAD, first):
@@ -292,11 +322,17 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, listing, 
                     cur[C_OVER] = 1
                     return rows
                 store(ctx, a, flat, i * k, m, tag, slot)
-            elif row == 0 or old + m > 0:
-                if row != 0:
-                    arena[counter_of(row, k)] = old + m
+            elif row == 0:
                 cur[C_ROW] += 1
                 continue
+            else:
+                arena[counter_of(row, k)] = old + m
+                if old + m > 0:
+                    if not weighted:
+                        cur[C_ROW] += 1
+                        continue
+                    cur[C_SOME] = 1
+            cur[C_FACTOR] = m
             if listing:
                 _begin(ctx, a, flat, i * k, bound)
             else:
@@ -304,22 +340,23 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, listing, 
         rows, finished = _list_results(ctx, a, bound, sign, counted, out, capacity, rows)
         if not finished:
             return rows
-        if sign < 0:
+        if sign < 0 and arena[counter_of(row, k)] == 0:
             drop(ctx, a, row, tag)
         cur[C_PHASE] = NEW
         cur[C_ROW] += 1
     return rows
 
 
-@kernel("words, words, int, words")
-def copies_of(arena, plan, atom, row):
-    """Returns the copies of a row of an atom; 0 if it is absent. Expected O(1)."""
-    arena, plan, row = words(arena), constants(plan), words(row)
+@kernel("words, words, int, words, words")
+def find_copies(arena, plan, atom, flat, copies):
+    """Writes the copies of the rows `flat` int64[n * width] of an atom to `copies` int64[n]; 0 for an absent row."""
+    arena, plan, flat = words(arena), constants(plan), words(flat)
     a = P_ATOMS + ATOM * atom
     k = plan[a + A_WIDTH]
-    tag = hash_key(arena, plan, plan[P_IDENTITY], k, row, ZERO)
-    found = find(arena, plan[a + A_ROWS], tag, plan, plan[P_IDENTITY], k, row, ZERO)
-    return arena[counter_of(found, k)] if found != 0 else ZERO
+    for i in range(copies.size):
+        tag = hash_key(arena, plan, plan[P_IDENTITY], k, flat, i * k)
+        found = find(arena, plan[a + A_ROWS], tag, plan, plan[P_IDENTITY], k, flat, i * k)
+        copies[i] = arena[counter_of(found, k)] if found != 0 else ZERO
 
 
 @kernel("words, halves, words, words, words, table")
@@ -348,6 +385,7 @@ def all_rows(arena, halves, plan, bound, cur, out):
                 rows += 1
             else:
                 if cur[C_PHASE] == NEW:
+                    cur[C_FACTOR] = arena[counter_of(record, plan[a + A_WIDTH])]
                     _begin(ctx, a, arena, record, bound)
                 rows, finished = _list_results(ctx, a, bound, ONE, False, out, capacity, rows)
                 if not finished:

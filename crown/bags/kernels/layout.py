@@ -17,7 +17,8 @@ adds.
 The plan array: header, atoms (ATOM words each), and the lists that they reference. A *set* is (table, columns, words of
 a record, incoming edges, leaving edges, offset of the list of its first leaving edge). Its incoming edges follow, each
 (number of the parent set, the link, the list's field in the node, the column's position in the record below). An atom's
-sets are in the order of their size, the set of its rows last. A *start* is where the search starts in an atom: (set,
+sets are in the order of their size, the set of its rows last. Its *copies* are where a search from it finds the rows of
+the other atoms: (slot, offset of the multiplicity in the row). A *start* is where the search starts in an atom: (set,
 attributes of its columns, slot). A *step* binds an attribute: (attribute, number of parts, offset of the parts). A
 *part* is an edge of an atom: (slot of the node, list's field in it, column's position in the record below, set below,
 attributes of its columns, slot of the record below). Slots are words of the cursor.
@@ -29,18 +30,22 @@ from crown.kernels.jit import device
 from crown.kernels.memory.arena import at32
 from crown.kernels.memory.geometry import PARENTS, carried_base, carries_words, counted_words, list_base
 
-P_ATTRS, P_OUTS, P_OUTS_AT, P_COUNTED, P_OUT_TABLE, P_IDENTITY, P_SLOTS, P_OWN, P_ATOMS = range(9)
-ATOM = 9
-A_WIDTH, A_ROWS, A_ATTRS, A_SETS, A_SET_AT, A_STARTS, A_START_AT, A_STEPS, A_STEP_AT = range(ATOM)
+P_ATTRS, P_OUTS, P_OUTS_AT, P_COUNTED, P_WEIGHTED, P_OUT_TABLE, P_IDENTITY, P_SLOTS, P_OWN, P_ATOMS = range(10)
+ATOM = 11
+A_WIDTH, A_ROWS, A_ATTRS, A_SETS, A_SET_AT, A_STARTS, A_START_AT, A_STEPS, A_STEP_AT, A_COPIES, A_COPIES_AT = range(
+    ATOM
+)
 S_TABLE, S_WIDTH, S_COLUMNS, S_WORDS, S_EDGES, S_LIST, SET_WORDS = range(7)
 E_ABOVE, E_LINK, E_FIELD, E_CARRIED, EDGE_WORDS = range(5)
 START_SET, START_ATTRIBUTES, START_SLOT, START_WORDS = range(4)
+COPIES_SLOT, COPIES_AT, COPIES_WORDS = range(3)
 STEP_ATTRIBUTE, STEP_PARTS, STEP_PART_AT, STEP_WORDS = range(4)
 PART_SLOT, PART_FIELD, PART_CARRIED, PART_SET, PART_ATTRIBUTES, PART_BELOW, PART_WORDS = range(7)
 
-# The cursor, zero at the start of a batch: row, phase, depth, 1 if over budget, then a level per depth. After the
-# levels, the slots (P_SLOTS), and the nodes of the inserted or deleted row, by the number of their set (P_OWN).
-C_ROW, C_PHASE, C_DEPTH, C_OVER, C_STACK = range(5)
+# The cursor, zero at the start of a batch: row, phase, depth, 1 if over budget, the changed copies of the row, 1 if only
+# some copies of a row were changed, then a level per depth. After the levels, the slots (P_SLOTS), and the nodes of the
+# inserted or deleted row, by the number of their set (P_OWN).
+C_ROW, C_PHASE, C_DEPTH, C_OVER, C_FACTOR, C_SOME, C_STACK = range(7)
 LEVEL = 3
 V_FIELD, V_POSITION, V_PART = range(LEVEL)  # the scanned list (0: none is open), the position in it, its part
 

@@ -195,7 +195,7 @@ def check(core: Core) -> None:
         if plan.listed:
             assert not rows[i], f"{plan.nodes[i].name}: rows are stored that its bag lists"
             continue
-        stored = {tuple(int(v) for v in r) for block in bag.results() for r in block}
+        stored = {tuple(int(v) for v in r) for block in bag.results() for r in block.rows}
         assert {r.values for r in rows[i].values()} == stored, f"{plan.nodes[i].name}: not the relation of its bag"
 
 

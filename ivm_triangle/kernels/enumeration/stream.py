@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from crown.bags.protocol import MOST
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_BUDGET, H_LIVE, NONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
 from crown.kernels.memory.pointers import constants, words
@@ -39,11 +40,14 @@ from ivm_triangle.kernels.state.layout import (
 )
 from ivm_triangle.kernels.state.views import add_sum, first_table, listing_at, sum_at
 from ivm_triangle.kernels.update.maintain import add, find_edge, update
-from ivm_triangle.kernels.update.rules import pick
+from ivm_triangle.kernels.update.rules import edge_of, pick
 
-# The cursor: an int64 array, zero at the start of a batch. OVER is 1 if the next row found the budget used up.
-ROW, PHASE, POSITION, EDGE, OVER = range(5)
+# The cursor: an int64 array, zero at the start of a batch. OVER is 1 if the next row found the budget used up. If
+# results have weights, FACTOR is the changed copies of the row, and SOME is 1 if only some copies of a row were
+# changed. FOUND is 1 if the triples of the row appear or disappear.
+ROW, PHASE, POSITION, EDGE, OVER, FACTOR, FOUND, SOME = range(8)
 NEW, LISTING = 0, 1
+WIDE = 9.2e18  # products of doubles below it fit
 HOLD_MIDDLES = 3  # after the three pair views: 1 for LIST, 0 for PAIRS
 
 # The positions of an atom's keys in its rows: the words of either key, then the columns of the first and of the second.
@@ -51,9 +55,22 @@ COLUMNS = np.int64(2)
 
 
 @device
-def _emit(arena, halves, k, x, y, z, sign, count, keys, width, out, capacity, rows):
+def _weight(arena, k1, k2, x, y, z, factor):
+    """Returns `factor` times the copies of the edges (y, z) of relation k1 and (z, x) of relation k2; `MOST` or `-MOST`
+    for a product that leaves 63 bits."""
+    one = multiplicity_of(arena, edge_of(arena, k1, y, z))
+    two = multiplicity_of(arena, edge_of(arena, k2, z, x))
+    size = float(factor) * float(one) * float(two)
+    if size > WIDE:
+        return MOST
+    return -MOST if size < -WIDE else factor * one * two
+
+
+@device
+def _emit(arena, halves, k, x, y, z, sign, factor, count, keys, width, out, capacity, rows):
     """Writes one triple to the buffer; with `count` >= 0, adds it to the count of its key, and writes it if the key
-    appears or disappears. Returns the number of rows in `out`."""
+    appears or disappears. A `factor` other than 0 is the changed copies of (x, y): the weight of the triple follows.
+    Adds `sign` to the number of triples. Returns the number of rows in `out`."""
     arena[C_TRIPLES] += sign
     if k == 0:
         a, b, c = x, y, z
@@ -74,12 +91,20 @@ def _emit(arena, halves, k, x, y, z, sign, count, keys, width, out, capacity, ro
     out[rows] = arena[a]
     out[capacity + rows] = arena[b]
     out[2 * capacity + rows] = arena[c]
+    if factor != 0:
+        k1 = k + 1 if k < 2 else ZERO
+        k2 = k1 + 1 if k1 < 2 else ZERO
+        out[3 * capacity + rows] = _weight(arena, k1, k2, x, y, z, factor)
     return rows + 1
 
 
 @device
 def _list_triples(arena, halves, pairs, k, x, y, sign, count, keys, width, cur, out, capacity, rows):
-    """Enumerates the triples of the edge (x, y) of relation k, from `cur[POSITION]`. Returns (rows, finished)."""
+    """Enumerates the triples of the edge (x, y) of relation k, from `cur[POSITION]`. Returns (rows, finished).
+
+    `sign`, `count` and the factor `cur[FACTOR]`: see `_emit`.
+    """
+    factor = cur[FACTOR]
     k1 = k + 1 if k < 2 else ZERO
     k2 = k1 + 1 if k1 < 2 else ZERO
     if is_heavy(halves, out_list(y)) and is_heavy(halves, in_list(x)):
@@ -95,7 +120,7 @@ def _list_triples(arena, halves, pairs, k, x, y, sign, count, keys, width, cur, 
                     cur[POSITION] = i
                     return rows, False
                 z = left(arena[list_address(halves, w) + i])
-                rows = _emit(arena, halves, k, x, y, z, sign, count, keys, width, out, capacity, rows)
+                rows = _emit(arena, halves, k, x, y, z, sign, factor, count, keys, width, out, capacity, rows)
                 i += 1
             arena[C_OPS] += list_length(halves, w)
             return rows, True
@@ -112,7 +137,7 @@ def _list_triples(arena, halves, pairs, k, x, y, sign, count, keys, width, cur, 
             if rows == capacity:
                 cur[POSITION] = i
                 return rows, False
-            rows = _emit(arena, halves, k, x, y, z, sign, count, keys, width, out, capacity, rows)
+            rows = _emit(arena, halves, k, x, y, z, sign, factor, count, keys, width, out, capacity, rows)
         i += 1
     arena[C_OPS] += 2 * list_length(halves, w)
     return rows, True
@@ -143,12 +168,14 @@ def _code_row(arena, k, places, flat, w, i, make, codes):
 
 
 @kernel(
-    "words, halves, words, floats, int, table, words, int, words, words, words, int, words, int, words, words, table"
+    "words, halves, words, floats, int, table, words, int, words, words, words, "
+    "int, int, words, int, words, words, table"
 )
 def stream_rows(
-    arena, halves, plan, eps, k, codes, flat, w, places, weights, missing, sign, pairs, count, keys, cur, out
+    arena, halves, plan, eps, k, codes, flat, w, places, weights, missing, sign, weighted, pairs, count, keys, cur, out
 ):
-    """Applies the rows whose weight has `sign`. Returns the number of rows written to `out` int64[3, capacity].
+    """Applies the rows whose weight has `sign`. Returns the number of rows written to `out` int64[3, capacity], or, if
+    `weighted`, int64[4, capacity] with their weights.
 
     `codes` int64[n, 2]: the keys of each row. Codes of composite keys are written here when the row is applied, from
     its words in `flat` int64[n * w] (see `COLUMNS` for `places`), and stay 0 for rows that are not applied. Call it
@@ -191,15 +218,20 @@ def stream_rows(
             if m == 0:
                 cur[ROW] += 1
                 continue
+            appears = old == 0 or old + m == 0
             if sign > 0 or old + m > 0:
                 if sign > 0:
                     add(ctx, k, codes[2 * i], codes[2 * i + 1], m)
                 else:
                     update(ctx, k, source(arena, e), target(arena, e), e, m)
-                if old > 0:
+                if not appears and weighted == 0:
                     cur[ROW] += 1
                     continue
                 e = find_edge(arena, plan, k, codes[2 * i], codes[2 * i + 1])
+            cur[FOUND] = 1 if appears else 0
+            if not appears:
+                cur[SOME] = 1
+            cur[FACTOR] = m if weighted else 0
             cur[PHASE] = LISTING
             cur[POSITION] = 0
             cur[EDGE] = e
@@ -207,30 +239,32 @@ def stream_rows(
         x = source(arena, e)
         y = target(arena, e)
         rows, finished = _list_triples(
-            arena, halves, pairs, k, x, y, sign, count, keys, width, cur, out, capacity, rows
+            arena, halves, pairs, k, x, y, sign * cur[FOUND], count, keys, width, cur, out, capacity, rows
         )
         if not finished:
             return rows
-        if sign < 0:
+        if sign < 0 and cur[FOUND]:
             update(ctx, k, x, y, e, -multiplicity_of(arena, e))
         cur[PHASE] = NEW
         cur[ROW] += 1
     return rows
 
 
-@kernel("words, words, int, table, words, words")
-def copies_of(arena, plan, k, codes, flat, places):
-    """Returns the copies of a row of relation k; 0 if it is absent. Expected O(1). The arguments are those of
-    `stream_rows` for one row."""
+@kernel("words, words, int, table, words, int, words, words")
+def find_copies(arena, plan, k, codes, flat, w, places, copies):
+    """Writes the copies of rows of relation k to `copies` int64[n]; 0 for an absent row. The other arguments are those
+    of `stream_rows`."""
     arena, plan, codes, flat, places = words(arena), constants(plan), words(codes), words(flat), constants(places)
-    _code_row(arena, k, places, flat, ZERO, ZERO, False, codes)
-    e = find_edge(arena, plan, k, codes[0], codes[1])
-    return multiplicity_of(arena, e) if e != 0 else ZERO
+    for i in range(copies.size):
+        _code_row(arena, k, places, flat, w, i, False, codes)
+        e = find_edge(arena, plan, k, codes[2 * i], codes[2 * i + 1])
+        copies[i] = multiplicity_of(arena, e) if e != 0 else ZERO
 
 
-@kernel("words, halves, words, words, words, table")
-def walk_rows(arena, halves, pairs, keys, cur, out):
-    """Writes all triples, from the cursor on, to `out` int64[3, n]: per tuple of R its wedges or its shorter list."""
+@kernel("words, halves, int, words, words, words, table")
+def walk_rows(arena, halves, weighted, pairs, keys, cur, out):
+    """Writes all triples, from the cursor on, to `out` int64[3, n], or, if `weighted`, int64[4, n] with their weights:
+    per tuple of R its wedges or its shorter list."""
     width = keys.size
     capacity = out.shape[1]
     arena, halves, cur, out = words(arena), words(halves), words(cur), words(out)
@@ -243,6 +277,7 @@ def walk_rows(arena, halves, pairs, keys, cur, out):
             word = arena[right(slot)]
             x = left(word)
             y = right(word)
+            cur[FACTOR] = multiplicity_of(arena, right(slot)) if weighted else 0
             rows, finished = _list_triples(
                 arena, halves, pairs, R, x, y, ZERO, NONE, keys, width, cur, out, capacity, rows
             )

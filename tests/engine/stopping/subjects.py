@@ -114,6 +114,9 @@ SQUARE = (
     "SELECT DISTINCT a.x, a.y, b.y AS z, c.y AS w FROM G a, G b, G c, G d "
     "WHERE a.y = b.x AND b.y = c.x AND c.y = d.x AND d.y = a.x"
 )
+WAY_OUT = TRIANGLE.replace("b.y AS z", "b.y AS z, d.y AS w").replace("G c", "G c, G d") + " AND c.y = d.x"
+COPIES_OF_TRIANGLES = TRIANGLE.replace("DISTINCT ", "")
+COPIES_OF_SQUARES = SQUARE.replace("DISTINCT ", "")
 CORNER = "SELECT DISTINCT a.x FROM G a, G b, G c WHERE a.y = b.x AND b.y = c.x AND c.y = a.x"
 WIDE = (
     "SELECT DISTINCT a.x, a.t, b.x AS y, b.t AS u, c.x AS z, c.t AS v FROM G a, G b, G c "
@@ -170,6 +173,11 @@ SUBJECTS = (
     Subject("generic bag", SQUARE, {"G": PAIR}, memory),
     Subject("triangle bag", TRIANGLE, {"G": PAIR}, memory),
     Subject("triangle counts", CORNER, {"G": PAIR}, memory),
+    Subject("triangle bag in a tree", WAY_OUT, {"G": PAIR}, memory),
+    Subject("triangles with copies", COPIES_OF_TRIANGLES, {"G": PAIR}, memory),
+    Subject("squares with copies", COPIES_OF_SQUARES, {"G": PAIR}, memory),
+    Subject("mapped squares with copies", COPIES_OF_SQUARES, {"G": PAIR}, mapped),
+    Subject("squares with copies of threads", COPIES_OF_SQUARES, {"G": PAIR}, _threads),
     Subject("triangle of wide keys", WIDE, {"G": TENANTS}, memory),
     Subject("threads", THREE_HOP, {"G": PAIR}, _threads),
     Subject("threads with strings", TAGS, {"R": PAIR, "S": TAGGED}, _threads),

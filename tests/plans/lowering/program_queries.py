@@ -33,6 +33,9 @@ SELECT r.a FROM r JOIN t ON r.b = t.k WHERE t.v > 1
 SELECT t.k, r.a FROM t JOIN r ON r.b = t.k
 SELECT x.a, y.b FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a
 SELECT x.a FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a
+SELECT x.a, x.b, y.b AS c FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a
+SELECT x.a, x.b + y.b AS c FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a WHERE x.b < y.b + 2
+SELECT x.a, x.b, y.b AS c, z.b AS d FROM r x, r y, r z, r w WHERE x.b = y.a AND y.b = z.a AND z.b = w.a AND w.b = x.a
 SELECT r.a FROM r WHERE b IN (SELECT b FROM s)
 SELECT r.a FROM r WHERE EXISTS (SELECT * FROM s WHERE s.b = r.b AND s.c <> 'p')
 SELECT r.a FROM r WHERE EXISTS (SELECT * FROM s WHERE s.b < r.b)
@@ -93,6 +96,7 @@ SELECT x.a, SUM(y.b) AS s FROM r x JOIN r y ON x.b = y.a GROUP BY x.a
 SELECT x.a, MAX(y.b) AS s FROM r x JOIN r y ON x.b = y.a GROUP BY x.a
 SELECT COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a
 SELECT x.a, COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a GROUP BY x.a
+SELECT a, MAX(b * c) AS n FROM (SELECT x.*, y.b AS c FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a) q GROUP BY a
 SELECT t.k, t.v, COUNT(*) AS n FROM t JOIN r ON r.b = t.k GROUP BY t.k, t.v
 SELECT 100 * SUM(a) / (SUM(b) + 1) AS q FROM r
 SELECT DISTINCT COUNT(*) AS n FROM r GROUP BY a
