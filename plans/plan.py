@@ -198,6 +198,8 @@ class Plan:
         bag = self.nodes[0].bag
         if bag is None or len(self.nodes) > 1 or self.count is not None:
             return False
+        if self.payload is not None and len(self.payload.terms) > 1:
+            return False
         return {a for atom in bag.atoms for a in atom.attributes} == set(bag.outputs) == set(self.free)
 
     def children(self, index: int) -> list[int]:

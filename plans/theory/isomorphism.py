@@ -220,7 +220,8 @@ def _weighed(stage: JoinStage) -> Iterator[tuple[Node | BagAtom, str]]:
     payload = stage.plan.payload
     for number, node in enumerate(stage.plan.nodes):
         if node.bag is not None:
-            weight = "" if stage.plan.count is None else COUNTED
+            counted = stage.plan.count is not None or (payload is not None and stage.plan.listed)
+            weight = COUNTED if counted else ""
             yield from ((atom, weight) for atom in node.bag.atoms)
         elif node.kind != "input":
             continue

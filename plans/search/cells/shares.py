@@ -77,7 +77,8 @@ def counted(plan: Plan) -> tuple[str, ...]:
     cell.
     """
     nodes = [node for node in plan.nodes if node.kind == "input" and not node.name.endswith("]")]
-    atoms = nodes if plan.count is None else plan.count.atoms
+    bag = plan.nodes[0].bag if plan.listed else plan.count
+    atoms = nodes if bag is None else bag.atoms
     names = dict.fromkeys(name for atom in atoms for name in atom.attributes)
     private = padded_attributes(plan)
     return tuple(name for name in names if plan.attributes[name].type in HASHABLE and name not in private)
