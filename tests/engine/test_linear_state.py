@@ -20,6 +20,10 @@ LINEAR = (
     "SELECT x.a, x.b FROM e x WHERE NOT EXISTS (SELECT * FROM e y WHERE x.b = y.a)",
     "SELECT COUNT(*) AS n FROM e x, e y, e z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a",
 )
+SQUARES = (
+    "x.a, x.b, y.a AS c, z.b AS d FROM e x, e y, e z, e w WHERE x.b = y.b AND y.a = z.a AND z.b = w.b AND w.a = x.a"
+)
+CYCLES = (f"SELECT {SQUARES}", f"SELECT DISTINCT {SQUARES}")
 MORE = (
     f"SELECT DISTINCT x.a, y.b AS c {PATHS}",
     f"SELECT x.a, x.b, y.b AS c {PATHS} UNION SELECT a, b, a FROM e",
@@ -30,14 +34,15 @@ MORE = (
 
 
 def bytes_per_edge(query: str, n: int) -> float:
-    """Through the vertex 0 go n * n paths."""
+    """Through the vertex 0 go n * n paths, and as many squares."""
     view = crown.view(query, EDGES)
     view.update({"e": {"a": [*range(1, n + 1), *[0] * n], "b": [*[0] * n, *range(n + 1, 2 * n + 1)]}})
-    view.check_invariants()
+    if query not in CYCLES:  # the definition of a bag is a join by nested loops
+        view.check_invariants()
     return float(view.stats()["live_bytes"]) / (2 * n)
 
 
-@pytest.mark.parametrize("query", LINEAR)
+@pytest.mark.parametrize("query", LINEAR + CYCLES)
 def test_the_state_of_a_join_and_of_what_is_counted_over_it_is_linear_in_the_tables(query: str) -> None:
     few, many = (bytes_per_edge(query, n) for n in (100, 800))
     assert many <= 1.25 * few, "tables have room to grow, so a row's share varies"

@@ -42,9 +42,9 @@ COPIES_SLOT, COPIES_AT, COPIES_WORDS = range(3)
 STEP_ATTRIBUTE, STEP_PARTS, STEP_PART_AT, STEP_WORDS = range(4)
 PART_SLOT, PART_FIELD, PART_CARRIED, PART_SET, PART_ATTRIBUTES, PART_BELOW, PART_WORDS = range(7)
 
-# The cursor, zero at the start of a batch: row, phase, depth, 1 if over budget, the changed copies of the row, 1 if only
-# some copies of a row were changed, then a level per depth. After the levels, the slots (P_SLOTS), and the nodes of the
-# inserted or deleted row, by the number of their set (P_OWN).
+# The cursor, zero at the start of a batch: row, phase, depth, 1 if over budget, the changed copies of the row, 1 if
+# only some copies of a row were changed, then a level per depth. After the levels, the slots (P_SLOTS), and the nodes
+# of the inserted or deleted row, by the number of their set (P_OWN).
 C_ROW, C_PHASE, C_DEPTH, C_OVER, C_FACTOR, C_SOME, C_STACK = range(7)
 LEVEL = 3
 V_FIELD, V_POSITION, V_PART = range(LEVEL)  # the scanned list (0: none is open), the position in it, its part

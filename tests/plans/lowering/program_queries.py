@@ -96,7 +96,7 @@ SELECT x.a, SUM(y.b) AS s FROM r x JOIN r y ON x.b = y.a GROUP BY x.a
 SELECT x.a, MAX(y.b) AS s FROM r x JOIN r y ON x.b = y.a GROUP BY x.a
 SELECT COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a
 SELECT x.a, COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a GROUP BY x.a
-SELECT a, MAX(b) AS n FROM (SELECT x.*, y.b AS c FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a) q GROUP BY a
+SELECT a, MAX(b) AS n FROM (SELECT x.*, y.b c FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a) GROUP BY a
 SELECT t.k, t.v, COUNT(*) AS n FROM t JOIN r ON r.b = t.k GROUP BY t.k, t.v
 SELECT 100 * SUM(a) / (SUM(b) + 1) AS q FROM r
 SELECT DISTINCT COUNT(*) AS n FROM r GROUP BY a
