@@ -7,7 +7,8 @@ fractional edge cover number. All other atoms stay ordinary nodes of the tree.
 If the bags are the whole query, and every attribute is shown, the engine need not store their rows: one bag lists the
 result (`plans.plan.Plan.listed`). So bags that have an edge in common are then one bag, unless the join of a change
 with the rest of that bag could take more than `MOST_STEPS`. A tree of bags would store the rows of each of them, also
-those that join with nothing.
+those that join with nothing. The bag includes *look-ups*: relations, such as the vertices of a graph, of which it
+determines a declared key. A single triangle does not, since its own algorithm is better than the bound of such a bag.
 
 A bag is never an acyclic join. Some queries have decompositions of smaller width (the 5-cycle: 2 instead of 5/2), but
 only by materializing paths: Ω(number of paths) rows even where no cycle closes. The plan then has a note about this.
@@ -20,8 +21,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from plans.errors import PlanError
-from plans.plan import Bag, BagAtom
+from plans.plan import Bag, BagAtom, table_of
 from plans.queries.conjunction import EXISTS, Atom
+from plans.schema import Table
+from plans.search.counted.fans import declared_key
 from plans.theory.hypergraph import Hypergraph, acyclic, bits, components, gyo, union
 from plans.theory.widths import EXACT_ATTRIBUTES, edge_covers, fhtw
 
@@ -49,17 +52,19 @@ class Decomposition:
         return atom.name if atom is not None else "bag" + graph.label(self.edges[index])
 
 
-def decompose(atoms: tuple[Atom, ...], graph: Hypergraph, free: int, counted: bool = False) -> Decomposition:
+def decompose(
+    atoms: tuple[Atom, ...], graph: Hypergraph, free: int, tables: Sequence[Table], counted: bool = False
+) -> Decomposition:
     """Returns the query itself if it is acyclic; else its bags and the remaining atoms.
 
-    `free` are the attributes that must be kept. With `counted`, the atoms of a bag also stay outside, unless the bag is
-    the whole query: the bag only determines which of their rows join, and their multiplicities count at nodes of their
-    own.
+    `free` are the attributes that must be kept, and `tables` those that the atoms read. With `counted`, the atoms of a
+    bag also stay outside, unless the bag is the whole query: the bag only determines which of their rows join, and
+    their multiplicities count at nodes of their own.
     """
     parts = cyclic_parts(graph.edges)
     if not parts:
         return Decomposition(atoms, (None,) * len(atoms), graph.edges, 1.0)
-    listed = _is_listed(atoms, graph.edges, parts, free)
+    listed = _is_listed(atoms, graph, parts, free, tables)
     if listed:
         parts = [tuple(sorted(graph.edges))]
     inside = [_members(graph.edges, part) for part in parts]
@@ -106,24 +111,31 @@ def cyclic_parts(edges: Sequence[int]) -> list[tuple[int, ...]]:
     return [tuple(sorted(core))]
 
 
-def _is_listed(atoms: Sequence[Atom], edges: Sequence[int], parts: Sequence[tuple[int, ...]], free: int) -> bool:
+def _is_listed(
+    atoms: Sequence[Atom], graph: Hypergraph, parts: Sequence[tuple[int, ...]], free: int, tables: Sequence[Table]
+) -> bool:
     """Returns whether a query should be one bag that lists the result (see the head of this file). `parts`: its cyclic
     parts."""
+    edges, core = graph.edges, sorted({edge for part in parts for edge in part})
     areas = [union(part, (1 << len(part)) - 1) for part in parts]
-    everything, whole = union(edges, (1 << len(edges)) - 1), set(edges)
-    if everything & ~free or whole != {edge for part in parts for edge in part} or len(whole) < len(edges):
+    everything = union(core, (1 << len(core)) - 1)
+    if union(edges, (1 << len(edges)) - 1) & ~free or len(set(edges)) < len(edges) or not set(core) <= set(edges):
         return False
     if any(atom.padded or atom.name.endswith(EXISTS) for atom in atoms):
         return False
+    for atom, edge in zip(atoms, edges, strict=True):
+        key = None if edge in core else declared_key(atom, table_of(tables, atom.relation))
+        if edge not in core and (key is None or graph.mask(key) & ~everything):
+            return False
     if len(parts) == 1:
-        return True
+        return len(edges) == len(core) or not _is_triangle(parts[0])
     reached, rest = areas[0], areas[1:]
     while near := [area for area in rest if (area & reached).bit_count() > 1]:
         reached, rest = union([reached, *near], (2 << len(near)) - 1), [area for area in rest if area not in near]
     if rest:
         return False
     return all(
-        edge_covers([other & ~edge for other in edges if other & ~edge], [everything & ~edge])[0][0] <= MOST_STEPS
+        edge_covers([other & ~edge for other in core if other & ~edge], [everything & ~edge])[0][0] <= MOST_STEPS
         for edge in edges
     )
 

@@ -51,7 +51,7 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
     joined, leaves = parted.joined, parted.leaves
     graph = Hypergraph.of(graph.names, [atom.attributes for atom in joined])
     needed = tuple(name for name in needed if name not in parted.private)
-    parts = decompose(joined, graph, graph.mask(needed), query.counted)
+    parts = decompose(joined, graph, graph.mask(needed), query.tables, query.counted)
     graph = Hypergraph(graph.names, parts.edges)
     free, completed = complete(graph, needed)
     search = TreeSearch(query, graph, parts, leaves, weights)

@@ -36,6 +36,7 @@ SELECT x.a FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a
 SELECT x.a, x.b, y.b AS c FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a
 SELECT x.a, x.b + y.b AS c FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a AND z.b = x.a WHERE x.b < y.b + 2
 SELECT x.a, x.b, y.b AS c, z.b AS d FROM r x, r y, r z, r w WHERE x.b = y.a AND y.b = z.a AND z.b = w.a AND w.b = x.a
+SELECT x.*, z.*, k, v FROM r x, r y, r z, r w, t WHERE x.b = y.a AND y.b = z.a AND z.b = w.a AND w.b = x.a AND z.a = k
 SELECT r.a FROM r WHERE b IN (SELECT b FROM s)
 SELECT r.a FROM r WHERE EXISTS (SELECT * FROM s WHERE s.b = r.b AND s.c <> 'p')
 SELECT r.a FROM r WHERE EXISTS (SELECT * FROM s WHERE s.b < r.b)
