@@ -56,18 +56,18 @@ def _cyclic(plan: Plan) -> tuple[Bound, ...]:
     known = [_Keyed(node.bag, plan.tables) for node in plan.nodes if node.bag is not None]
     keyed = any(one.fixes for one in known)
     most = f"O({_power(max(one.rows() for one in known))}) rows{' by declared keys' if keyed else ''}"
-    rows = f"the result has {most}, which are not stored" if plan.listed else f"the bags hold {most}"
+    rows = f" (its {most} are not stored)" if plan.listed else f"; the bags hold {most}"
     after = "" if len(plan.nodes) == 1 else ", then each change moves up the tree"
     generic = [one for one in known if one.bag.method != "triangle"]
     if not generic:
-        return (Bound(ANY, f"O(√N + changes of the bag) amortized per triangle bag{after}; {rows}", _TRIANGLE),)
+        return (Bound(ANY, f"O(√N + changes of the bag) amortized per triangle bag{after}{rows}", _TRIANGLE),)
     costs = [(atom.relation, cost) for one in generic for atom, cost in zip(one.bag.atoms, one.updates(), strict=True)]
     worst = max(cost for _, cost in costs)
     cheap = [name for name in dict.fromkeys(name for name, _ in costs) if all(c == 0 for n, c in costs if n == name)]
     less = f", O(1) for changes of {', '.join(cheap)}" if cheap and worst else ""
     source = "generic join of the other atoms: Ngo, Porat, Ré, Rudra, J. ACM 2018; GHD plans, Section 7"
     source += f"; keys: {_KEYS}" if keyed else ""
-    return (Bound(ANY, f"O({_power(worst)}) at worst for a bag{less}{after}; {rows}", source),)
+    return (Bound(ANY, f"O({_power(worst)}) at worst for a bag{less}{after}{rows}", source),)
 
 
 def _power(exponent: float) -> str:

@@ -14,7 +14,7 @@ from plans.queries.variables import injective
 from plans.search import padding
 from plans.search.bounds import bounds
 from plans.search.cost import atom_rates
-from plans.search.decomposition import Decomposition, decompose
+from plans.search.decomposition import Decomposition, cyclic_parts, decompose
 from plans.search.jointree import Forest, Tree
 from plans.search.normal_form import complete
 from plans.search.trees import TreeSearch, bag_count
@@ -25,12 +25,29 @@ MAX_ATOMS = 60
 MAX_CHILDREN = 200
 
 
-def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = None, tree: str | None = None) -> Plan:
-    """Returns the plan of a query in atoms: the best tree, or the tree that `tree` names.
+def plan_conjunction(
+    query: Conjunction, rates: Mapping[str, float] | None = None, tree: str | None = None, passed_on: bool = False
+) -> Plan:
+    """Returns the plan of a query in atoms: the best tree, or the tree that `tree` names. `passed_on`: only the changes
+    of the result are read.
 
     Raises PlanError if there is no suitable tree. Cost: see `plans.planner.plan`.
     """
-    return _planned(query, rates, tree, False)
+    return _planned(query, rates, tree, passed_on and is_listed(query))
+
+
+def is_listed(query: Conjunction) -> bool:
+    """Returns whether a query that counts its rows is one bag that lists them if all attributes are enumerated.
+
+    If only changes of the result are read, nothing costs less: any tree above the bag would receive each of these rows.
+    This excludes look-ups: a tree keeps the sums of the rows of a look-up, so a change of a look-up need not list them.
+    Triangles of which no attribute is read are excluded, too, since there is a module that only counts them.
+    """
+    graph = Hypergraph.of(tuple(query.attributes), [atom.attributes for atom in query.atoms])
+    if {edge for part in cyclic_parts(graph.edges) for edge in part} != set(graph.edges) or not query.counted:
+        return False
+    parts = decompose(query.atoms, graph, graph.mask(tuple(query.attributes)), query.tables, True)
+    return parts.atoms == (None,) and (bool(_output_attributes(query)[1]) or len(query.atoms) > 3)
 
 
 def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | None, enumerate_all: bool) -> Plan:

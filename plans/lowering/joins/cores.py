@@ -20,10 +20,15 @@ from plans.search.planning import plan_conjunction
 
 
 def plan_of(
-    query: Query, rates: Mapping[str, float] | None = None, tree: str | None = None, counted: bool = False
+    query: Query,
+    rates: Mapping[str, float] | None = None,
+    tree: str | None = None,
+    counted: bool = False,
+    passed_on: bool = False,
 ) -> Plan:
-    """Returns the plan of a join core. With `counted`, the plan maintains a bag of rows."""
-    return plan_conjunction(conjunction(query, counted), rates, tree)
+    """Returns the plan of a join core. With `counted`, the plan maintains a bag of rows. `passed_on`: only the changes
+    of the result are read."""
+    return plan_conjunction(conjunction(query, counted), rates, tree, passed_on)
 
 
 def selection(query: Query) -> Feed | None:
@@ -39,13 +44,13 @@ def feed(query: Query, stages: Stages) -> Feed:
     """Returns the rows of a join core as a feed. Adds a stage unless the core reads only one relation."""
     found = selection(query)
     if found is None:
-        number = joined(query, stages)
+        number = joined(query, stages, passed_on=True)
         return Feed(number, passed(stages.columns(number)))
     return found
 
 
-def joined(query: Query, stages: Stages) -> int:
-    """Returns the number of the stage of a join core."""
+def joined(query: Query, stages: Stages, passed_on: bool = False) -> int:
+    """Returns the number of the stage of a join core. `passed_on`: only the changes of its result are read."""
     found = selection(query)
     if found is not None and isinstance(found.source, int):
         return stages.linear(found)
@@ -56,7 +61,7 @@ def joined(query: Query, stages: Stages) -> int:
         return band
     if counted:
         query = counting(query, stages)
-    made = plan_of(query, rates_of(query, stages.rates), None, counted)
+    made = plan_of(query, rates_of(query, stages.rates), None, counted, passed_on)
     if counted:
         made = counting_only(made)
     plan = typed(made, query)
