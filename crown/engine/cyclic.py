@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 import numpy as np
 from typing_extensions import override
 
-from crown.bags.protocol import MOST, BagBudgetError
+from crown.bags.protocol import BagBudgetError
 from crown.engine.kernels import layout, update
 from crown.engine.progress import BatchProgress
 from crown.engine.propagation import NONE_MISSING, Blocks, Propagation, for_kernels
@@ -87,10 +87,10 @@ class BagPropagation(Propagation):
                     if refused or self._halted:
                         self._budget.stop(part)
                 applied = len(tuples)
-                self.repeats |= bag.repeats
             except BagBudgetError as stopped:
                 applied += stopped.applied
                 full = refused or self._halted or not self._budget.extend(part)
+            self.repeats |= bag.repeats
         self._note(number, sign, applied, missing)
         if refused or (full and not self._halted):
             raise self._budget.refusal()
@@ -98,7 +98,7 @@ class BagPropagation(Propagation):
     def _pass_on(self, listed: ListedBag, block: Zset, sign: int) -> Blocks:
         """Adds a bag's rows, which are rows of the result, to the output buffer, and yields it when it is full."""
         marks, taken = self._marks, 0
-        if listed.bag.spec.weighted and (np.abs(block.weights) == MOST).any():
+        if listed.saturated(block):
             self._header[A.H_WRAPPED] = 1
         while taken < len(block) and marks[layout.X_MODE] == layout.MODE_DELTAS:
             n = marks[layout.X_FILL]

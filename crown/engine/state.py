@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from crown.bags.protocol import Bag, BagSpec, open_bag
+from crown.bags.protocol import MOST, Bag, BagSpec, open_bag
 from crown.engine.compile import compile_plan
 from crown.engine.kernels import state
 from crown.engine.kernels.padding import batches as padding_batches
@@ -117,6 +117,10 @@ class ListedBag:
         once = np.ones(1, np.int64)
         copies = prod(int(self.bag.copies(i, Zset(given, once))[0]) for i, given in enumerate(rows))
         return copies if self.bag.spec.weighted else int(copies > 0)
+
+    def saturated(self, block: Zset) -> bool:
+        """Returns True if a row of a block occurs more often than 63 bits count."""
+        return self.bag.spec.weighted and bool((np.abs(block.weights) == MOST).any())
 
     def copy(self, block: Zset, taken: int, out: np.ndarray) -> int:
         """Copies rows of a block of the bag, from number ``taken`` on, into a buffer, int64[columns, capacity]. Returns

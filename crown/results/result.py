@@ -82,6 +82,8 @@ def _listed(state: State, listed: ListedBag, buffers: Buffers) -> Iterator[Zset]
     weights, epoch = np.ones(buffers.out.shape[1], np.int64), state.epoch
     free, n = len(state.plan.free), 0
     for block in listed.bag.results():
+        if listed.saturated(block):
+            raise CrownError("a row has more copies than 63 bits count: check the weights of the inserts")
         taken = 0
         while taken < len(block):
             more = listed.copy(block, taken, buffers.out[:, n:])

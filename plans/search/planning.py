@@ -33,10 +33,10 @@ def plan_conjunction(
 
     Raises PlanError if there is no suitable tree. Cost: see `plans.planner.plan`.
     """
-    return _planned(query, rates, tree, passed_on and is_listed(query))
+    return _planned(query, rates, tree, passed_on and lists_joined_rows(query))
 
 
-def is_listed(query: Conjunction) -> bool:
+def lists_joined_rows(query: Conjunction) -> bool:
     """Returns whether a query that counts its rows is one bag that lists them if all attributes are enumerated.
 
     If only changes of the result are read, nothing costs less: any tree above the bag would receive each of these rows.

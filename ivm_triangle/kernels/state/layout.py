@@ -33,7 +33,7 @@ KEYS = 6 + 2 * MAX_VIEWS
 TABLES = KEYS + 3  # vertices of A, B, C; edges of R, S, T; two per view; composite keys of A, B, C
 CONTROL = header_words(TABLES)  # the control block is the first block of the arena
 CONTROL_WORDS = 256
-LAYOUT = 2  # incremented by changes of this file that make an older state unreadable
+LAYOUT = 3  # incremented by changes that make an older state unreadable
 
 C_BASE, C_SIZE, C_EPOCH, C_MAJORS, C_MINORS, C_MOVED, C_FLIPS, C_OPS, C_TOTAL, C_UPDATES, C_PEAK, C_TRIPLES = range(
     CONTROL, CONTROL + 12

@@ -22,7 +22,7 @@ from plans.plan import Output, Plan, passed
 from plans.programs.stages import Feed, GroupStage, JoinStage
 from plans.queries.algebra import Group, Query, Source, split, unused
 from plans.queries.conjunction import conjunction
-from plans.search.planning import is_listed, plan_conjunction
+from plans.search.planning import lists_joined_rows, plan_conjunction
 
 
 def summed(group: Group, query: Query, stages: Stages) -> GroupStage | None:
@@ -33,7 +33,7 @@ def summed(group: Group, query: Query, stages: Stages) -> GroupStage | None:
     """
     expansion = expansion_of(group, query)
     found = banded(group, query, expansion, stages, feed)
-    if found is not None or not expansion.sums or is_listed(conjunction(query, True)):
+    if found is not None or not expansion.sums or lists_joined_rows(conjunction(query, True)):
         return found
     try:
         return _stage(group, query, expansion, stages)

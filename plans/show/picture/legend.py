@@ -95,6 +95,8 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
         (True, "V<sub>s</sub>", "the rows that join with rows of every subtree below", f"{_CROWN}, Algorithm 1"),
         (len(nodes) > 1, "V<sub>p</sub>(a)", "their projection on the key of the edge above", f"{_CROWN}, Algorithm 1"),
         (_any(n.free for n in nodes), "V<sub>l</sub>", "the rows that are in a result", f"{_CROWN}, Lemma 5.5"),
+        (_any(plan.listed for plan in plans), "not stored",
+         "the bag lists the rows, and their changes, from its relations", _HERE),
         (_any(n.padded for n in nodes), "or NULLs",
          "left joined: a row of NULLs replaces the missing rows of a key", _HERE),
         (True, "λ", "enclosureness of the stream under the tree: how often lifespans enclose others",
