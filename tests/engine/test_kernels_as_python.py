@@ -52,6 +52,7 @@ NATIVE = {
         "extrema of frames",
         "kinds of numbers",
         "the rest of a partition",
+        "ranges of values",
     ),
 }
 """By file, kinds of queries whose batches go through every branch of the kernels that those of any kind go through."""

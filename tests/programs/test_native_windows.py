@@ -98,6 +98,15 @@ FRAMED = {
     "running extrema": (
         f"SELECT {ALL}, MIN(v) OVER ({PEERS}) AS a, MAX(price) FILTER (WHERE id > 3) OVER ({BY} {SO_FAR}) AS b FROM t"
     ),
+    "ranges of values": (
+        f"SELECT {ALL}, SUM(v) OVER ({PEERS} RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS a, MIN(v) OVER (PARTITION "
+        f"BY k ORDER BY ts NULLS LAST RANGE BETWEEN CURRENT ROW AND 3 FOLLOWING) AS b FROM t"
+    ),
+    "ranges of falling values": (
+        "SELECT id, ts, AVG(v) OVER (PARTITION BY k ORDER BY ts DESC NULLS FIRST RANGE BETWEEN 5 PRECEDING AND 1 "
+        "PRECEDING) AS a, COUNT(*) OVER (PARTITION BY k ORDER BY ts DESC NULLS FIRST RANGE BETWEEN UNBOUNDED PRECEDING "
+        "AND 2 FOLLOWING) AS b FROM t"
+    ),
     "the rest of a partition": (
         f"SELECT {ALL}, SUM(v) OVER ({BY} ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING) AS a, COUNT(*) OVER "
         f"({PEERS} RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS b, MAX(v) OVER (PARTITION BY k) AS c FROM t"
@@ -275,7 +284,7 @@ def test_a_budget_that_is_used_up_within_a_batch_refuses_it(kind: str) -> None:
         (f"SELECT id, MIN(name) OVER ({PEERS}) AS a FROM t", "MIN over this frame has no native form"),
         (f"SELECT id, MEDIAN(v) OVER ({PEERS}) AS a FROM t", "PERCENTILE over this frame has no native form"),
         (
-            "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE 5 PRECEDING) AS a FROM t",
+            "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts GROUPS 5 PRECEDING) AS a FROM t",
             "SUM over this frame has no native form",
         ),
         (

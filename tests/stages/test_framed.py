@@ -52,6 +52,7 @@ def drawn(random: Random, columns: tuple[Column, ...], part: Part) -> Over:
 def test_random_functions_are_those_of_the_twin(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random, (part,) = Random(seed), parts(1)
     monkeypatch.setattr(framed, "_CHUNK", random.choice([1, 3, 256]))
+    monkeypatch.setattr(framed, "_MEASURED", random.choice([0, 9, 1_000]))
     columns = random_groups.relation(random)
     stage = drawn(random, columns, part)
     planned, empty = stage.stage, int(part.arena[A.H_LIVE])

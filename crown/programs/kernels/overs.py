@@ -300,7 +300,7 @@ def _pick(
     sort_indices(handles, beyond(places, partitions.RANK * n), n, by_place, beyond(by_place, n))
     widen(
         arena, k, order, strides, shape, unsummed, picks, count, frames, session, keys, weights, by_place, n,
-        dictionary, octets, path, places,
+        dictionary, octets, path, scratch, places,
     )  # fmt: skip
     m, creating, needed = stretches.merge(by_place, weights, places, n, spans, n), ZERO, ZERO
     for c in range(m):

@@ -10,16 +10,18 @@ from crown.stages.groups.addends import Addends
 from crown.stages.kernels.frames import plan as kernels
 from crown.stages.kernels.frames.values import OTHER_SUMS
 from crown.stages.kernels.groups import batch
+from crown.stages.kernels.trees.orders import BY_WORD
 from crown.stages.orders import order_of
 from crown.stages.over.sums import Extremum, Sums, extremum_of
 from plans.programs import frames
-from plans.programs.frames import PARTITION, RUNNING, Frame, WindowFunction
+from plans.programs.frames import PARTITION, RUNNING, Frame, Order, WindowFunction
 from plans.schema import Column
 from plans.types import in_a_word
 
 NO_FRAMES = np.zeros(kernels.PLAN_WORDS, np.int64)
 """The plan of no function."""
 _MAX_ROWS = 1 << 12  # that a frame reaches from its row, in one direction
+_MEASURED = 1 << 10  # rows of frames that are measured in values; Python reads more of them
 _CHUNK = 1 << 8  # rows whose values are computed together, or as many as frames reach
 _SO_FAR = Frame("rows", None, 0)
 _PLACES = {
@@ -38,12 +40,13 @@ class NotFramed(Exception):
 
 
 class FramePlan:
-    """The plan of functions that read frames of rows with these ``columns``. ``ordered``: the columns of the order that
-    make peers."""
+    """The plan of functions that read frames of rows with these ``columns``, in an ``order``."""
 
-    def __init__(self, columns: Sequence[Column], ordered: int, sums: Sums) -> None:
-        self._ordered, self._sums, self._width = ordered, sums, len(columns)
+    def __init__(self, columns: Sequence[Column], order: Sequence[Order], sums: Sums) -> None:
+        self._ordered, self._sums, self._width = len(order), sums, len(columns)
         self._types = {column.name: column.type for column in columns}
+        one_word = len(order) == 1 and order_of(self._types[order[0].column]) == BY_WORD
+        self._measured = order[0].column if one_word else None  # whose values can be moved
         self._words = [0] * kernels.PLAN_WORDS
         self._scratch = 0
         self._summed: set[int] = set()  # words of the sums that functions read
@@ -54,10 +57,8 @@ class FramePlan:
         by_frame: dict[tuple[int, int, int, int, int], list[list[int]]] = {}  # by bounds, and an extremum that flips
         for column, call in functions:
             frame, kind, more = self._described(call)
-            start, end, flips = _bound(call, frame, 0), _bound(call, frame, 1), more[0] if call.flips else -1
-            key = start[0], start[1], end[0], end[1], flips
-            if key[0] == key[2] == kernels.PEERS:
-                raise NotFramed(_refused(call))
+            start, end = self._bounds(call, frame)
+            key = *start, *end, more[0] if call.flips else -1
             by_frame.setdefault(key, []).append([kind, column, call.count, *more])
         words, sums = self._words, self._sums
         offsets = [offset for key in by_frame for unit, offset in (key[:2], key[2:4]) if unit == kernels.ROWS]
@@ -65,9 +66,11 @@ class FramePlan:
         chunk = max(_CHUNK, back + ahead)
         words[kernels.BACK], words[kernels.AHEAD], words[kernels.CHUNK] = back, ahead, chunk
         units = {unit for key in by_frame for unit in key[:3:2]}
-        peers = kernels.PEERS in units or any(call.function in _OF_PEERS for _, call in functions)
+        measures = kernels.VALUES in units
+        peers = measures or kernels.PEERS in units or any(call.function in _OF_PEERS for _, call in functions)
         words[kernels.PEER_COLUMNS] = self._ordered if peers else -1
         words[kernels.EACH_AT] = self._add(range(self._width))
+        self._read += [self._measured] if measures and self._measured is not None else []
         self._write_sums()
         extrema = [(word, *self._extremum(one)) for one, word in sums.extrema.items()]
         words[kernels.EXTREMA_COUNT], words[kernels.EXTREMA_AT] = len(extrema), self._add_all(extrema)
@@ -82,10 +85,21 @@ class FramePlan:
         words[kernels.FUNCTIONS_AT] = self._add_all(members)
         reads = [sums.place[name] for name in dict.fromkeys(self._read)]
         words[kernels.READ_COUNT], words[kernels.READS_AT] = len(reads), self._add(reads)
-        rows, k = chunk + back + ahead, sums.words
-        words[kernels.ROOM] = 1 + OTHER_SUMS * k + 2 * self._width + self._scratch
+        rows, k = chunk + back + ahead + (_MEASURED if measures else 0), sums.words
+        words[kernels.MEASURES], words[kernels.SPAN] = int(measures), rows
+        words[kernels.ROOM] = kernels.KEY + (1 + OTHER_SUMS) * k + 3 * self._width + self._scratch
         words[kernels.ROOM] += rows * (k + len(reads) + 5) + chunk * (6 + k)
         return np.array(words, np.int64)
+
+    def _bounds(self, call: WindowFunction, frame: Frame) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Returns the bounds of a frame: the unit of each, and the distance. Raises NotFramed."""
+        start, end = _bound(call, frame, frame.start), _bound(call, frame, frame.end)
+        units = {start[0], end[0]}
+        if kernels.VALUES in units or units == {kernels.PEERS}:  # no tree has the sums up to distant peers
+            if self._measured is None:
+                raise NotFramed(_refused(call))
+            start, end = ((kernels.VALUES if unit == kernels.PEERS else unit, by) for unit, by in (start, end))
+        return start, end
 
     def _add(self, words: Sequence[int]) -> int:
         """Adds words to the plan. Returns their offset."""
@@ -146,15 +160,16 @@ class FramePlan:
         return self._sums.place[argument], filtered, order_of(self._types[argument]), int(function == "min")
 
 
-def _bound(call: WindowFunction, frame: Frame, side: int) -> tuple[int, int]:
-    """Returns the unit of a bound, and the number of rows. Raises NotFramed."""
-    offset = frame.end if side else frame.start
-    if frame.exclude or frame.unit not in ("rows", "range") or (frame.unit == "range" and offset):
+def _bound(call: WindowFunction, frame: Frame, offset: float | None) -> tuple[int, int]:
+    """Returns the unit of a bound, and the distance. Raises NotFramed."""
+    if frame.exclude or frame.unit not in ("rows", "range") or int(offset or 0) != (offset or 0):
         raise NotFramed(_refused(call))
     if offset is None:
         return kernels.UNBOUNDED, 0
     if frame.unit == "range":
-        return kernels.PEERS, 0
+        if abs(offset) >= 1 << 62:
+            raise NotFramed(_refused(call))
+        return kernels.VALUES if offset else kernels.PEERS, int(offset)
     if abs(offset) > _MAX_ROWS:
         raise NotFramed(f"{call.function.upper()} over frames of more than {_MAX_ROWS} rows has no native form")
     return kernels.ROWS, int(offset)

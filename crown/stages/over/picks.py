@@ -63,7 +63,7 @@ class Picks:
         kernels.widen_places(
             trees.part.arena, trees.k, trees.spec, trees.strides(len(order)), trees.shape, trees.unsummed,
             self.words.reshape(-1), self.frames, trees.session, keys, changes, order, *trees.part.dictionary.memory,
-            trees.path, places,
+            trees.path, self._memory, places,
         )  # fmt: skip
 
     def write(

@@ -88,7 +88,7 @@ class Over(InOrder, Stage):
         self._not_framed, plan = "", NO_FRAMES  # why kernels do not compute all functions
         try:
             if self._framed:
-                plan = FramePlan(self.feed, len(stage.order), self._sums).written(self._framed)
+                plan = FramePlan(self.feed, stage.order, self._sums).written(self._framed)
         except NotFramed as error:
             self._not_framed = str(error)
         picked = [(i, call) for i, call in functions if call.from_row]

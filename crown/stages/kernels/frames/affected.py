@@ -12,7 +12,6 @@ from crown.kernels.memory.arena import ZERO
 from crown.kernels.memory.pointers import beyond
 from crown.stages.kernels.frames.plan import (
     EACH_AT,
-    END,
     END_UNIT,
     EXTREMA_AT,
     EXTREMA_COUNT,
@@ -21,18 +20,21 @@ from crown.stages.kernels.frames.plan import (
     FRAME_COUNT,
     FRAME_WORDS,
     FRAMES_AT,
+    KEY,
     PEER_COLUMNS,
     PEERS,
     ROWS,
-    START,
     START_UNIT,
     SUM_WORDS,
+    UNBOUNDED,
+    VALUES,
     X_COLUMN,
     X_LEAST,
     X_ORDER,
     X_WHERE,
     X_WORD,
     extremum_key,
+    moved_code,
 )
 from crown.stages.kernels.over.partitions import COPIES, HANDLE, HIGH, LOW, RANK, STOP
 from crown.stages.kernels.trees.greatest import nearest
@@ -63,19 +65,18 @@ def set_extrema(frames, keys, weights, n, sums):
 
 @device
 def widen_frames(
-    arena, k, shape, unsummed, spec, frames, strides, keys, changes, order, n, values, octets, path, places
+    arena, k, shape, unsummed, spec, frames, strides, keys, changes, order, n, values, octets, path, memory, places
 ):  # fmt: skip
     """Widens LOW and HIGH of the ``places`` of changes (see ``partitions.place``) to the rows whose frames contain
-    them. ``order``: the changes by partition and rank. O(log n) each."""
+    them. ``order``: the changes by partition and rank. ``memory``: see ``values.write_frames``. O(log n) each."""
     for number in range(frames[FRAME_COUNT]):
         f = frames[FRAMES_AT] + FRAME_WORDS * number
         for j in range(n - 1, -1, -1):
             i = order[j]
-            handle, rank, end = places[HANDLE * n + i], places[RANK * n + i], ZERO
+            handle = places[HANDLE * n + i]
             if handle == 0:
                 continue
-            root, end = arena[handle + k], rank + places[COPIES * n + i]
-            low, high, stop = ZERO, ZERO + _EVERY, ZERO + _EVERY
+            root, low, high, stop = arena[handle + k], ZERO, ZERO + _EVERY, ZERO + _EVERY
             if frames[f + FLIPS_AT] != 0:
                 effective = _stop_change(
                     arena, root, shape, frames, frames[f + FLIPS_AT], keys, changes, order, n, j, places
@@ -83,18 +84,16 @@ def widen_frames(
                 if not effective:
                     continue
                 stop = places[STOP * n + i]
-            if frames[f + END_UNIT] == ROWS:
-                low = rank - max(frames[f + END], 0)
-            elif frames[f + END_UNIT] == PEERS:
-                _, low, _ = locate(
-                    arena, root, shape, spec, frames[PEER_COLUMNS], FIRST, keys, strides, i, values, octets, path
-                )
-            if frames[f + START_UNIT] == ROWS:
-                high = end + max(-frames[f + START], 0)
-            elif frames[f + START_UNIT] == PEERS:
-                _, high, _ = locate(
-                    arena, root, shape, spec, frames[PEER_COLUMNS], BEHIND, keys, strides, i, values, octets, path
-                )
+            if frames[f + END_UNIT] != UNBOUNDED:
+                low = _edge(
+                    arena, root, shape, spec, frames, f + END_UNIT, FIRST, strides, keys, n, i, values, octets, path,
+                    memory, places,
+                )  # fmt: skip
+            if frames[f + START_UNIT] != UNBOUNDED:
+                high = _edge(
+                    arena, root, shape, spec, frames, f + START_UNIT, BEHIND, strides, keys, n, i, values, octets, path,
+                    memory, places,
+                )  # fmt: skip
             elif stop < total(arena, root):
                 high = stop
                 if frames[f + END_UNIT] == PEERS:
@@ -105,6 +104,28 @@ def widen_frames(
                     )  # fmt: skip
             places[LOW * n + i] = min(places[LOW * n + i], low)
             places[HIGH * n + i] = max(places[HIGH * n + i], high)
+
+
+@device
+def _edge(
+    arena, root, shape, spec, frames, b, mode, strides, keys, n, i, values, octets, path, memory, places
+):  # fmt: skip
+    """Returns the position of the first row whose frame ends at change ``i`` or behind it (``mode`` FIRST, the bound at
+    ``frames[b]`` is the end), or behind the last row whose frame begins at it or before it (BEHIND, the start)."""
+    unit, offset, rank = frames[b], frames[b + 1], places[RANK * n + i]
+    if unit == ROWS:
+        if mode == FIRST:
+            return rank - max(offset, 0)
+        return rank + places[COPIES * n + i] + max(-offset, 0)
+    if unit == VALUES:
+        key = beyond(memory, KEY)
+        key[spec[0]] = moved_code(keys[strides[spec[0]] + i], -offset, spec)
+        _, at, _ = locate(
+            arena, root, shape, spec, 1, mode, key, beyond(frames, frames[EACH_AT]), 0, values, octets, path
+        )
+        return at
+    _, at, _ = locate(arena, root, shape, spec, frames[PEER_COLUMNS], mode, keys, strides, i, values, octets, path)
+    return at
 
 
 @device

@@ -35,6 +35,8 @@ from crown.stages.kernels.frames.plan import (
     FRAMES_AT,
     FUNCTION_WORDS,
     FUNCTIONS_AT,
+    KEY,
+    MEASURES,
     NUMBER,
     NUMBER_COUNT,
     NUMBERS_AT,
@@ -48,17 +50,21 @@ from crown.stages.kernels.frames.plan import (
     ROWS,
     SHARE_BEFORE,
     SHARE_UP_TO,
+    SPAN,
     START_UNIT,
     SUM,
     SUM_WORDS,
     SUMMED,
     UNBOUNDED,
+    VALUES,
     X_COLUMN,
     X_LEAST,
     X_ORDER,
     X_WHERE,
     X_WORD,
     extremum_key,
+    is_moved_out,
+    moved_code,
 )
 from crown.stages.kernels.groups.batch import write_column
 from crown.stages.kernels.groups.sums import add_all_terms
@@ -70,6 +76,7 @@ from crown.stages.kernels.trees.orders import BY_FLOAT
 from crown.stages.kernels.trees.scan import at_position, next_copy
 
 _BEYOND, _BEFORE, _ALL, _NONE, OTHER_SUMS = 1, 2, 3, 4, 5  # sums behind those of a chunk
+_FEWEST = 1 << 7  # rows of a chunk: Python reads wider frames once, instead of anew for each few rows
 
 
 @device
@@ -94,31 +101,68 @@ def write_frames(
     them. O(log n) per chunk, O(1) per row. ``memory``: ``ROOM`` words, of which the first is 0 at first."""
     size, done = total(arena, root), ZERO
     while done < rows:
-        some = min(frames[CHUNK], rows - done)
+        at, some = low + done, min(frames[CHUNK], rows - done)
+        first, end = max(at - frames[BACK], 0), min(at + some + frames[AHEAD], size)
+        if frames[MEASURES] == 1:
+            first, end = _measure(
+                arena, root, shape, spec, frames, values, octets, row_at(arena, shape, leaf, e), at + some - 1, first,
+                end, path, memory,
+            )  # fmt: skip
+            while end - first > frames[SPAN] and some > _FEWEST:  # the rows of half a chunk are fewer
+                some //= 2
+                first, end = _measure(
+                    arena, root, shape, spec, frames, values, octets, row_at(arena, shape, leaf, e), at + some - 1,
+                    max(at - frames[BACK], 0), min(at + some + frames[AHEAD], size), path, memory,
+                )  # fmt: skip
+            if end - first > frames[SPAN]:
+                return False
         complete = _write_chunk(
-            arena, root, size, shape, spec, frames, values, octets, leaf, e, copy, low + done, some, x + done, room,
+            arena, root, size, shape, spec, frames, values, octets, leaf, e, copy, first, end, at, some, x + done, room,
             path, memory, out,
         )  # fmt: skip
         if not complete:
             return False
         done += some
-        if done < rows and shape[1] == 0:
-            leaf, e, copy = at_position(arena, root, shape, low + done, memory, 0)  # there are no sums to add
+        if done < rows:
+            leaf, e, copy = at_position(arena, root, shape, low + done, beyond(memory, KEY + shape[0]), 0)
     return True
 
 
 @device
-def _write_chunk(
-    arena, root, size, shape, spec, frames, values, octets, leaf, e, copy, low, some, x, room, path, memory, out
+def _measure(
+    arena, root, shape, spec, frames, values, octets, head, last, first, end, path, memory
 ):  # fmt: skip
-    """Does the same as ``write_frames`` for the rows of a chunk."""
-    first, end, k = max(low - frames[BACK], 0), min(low + some + frames[AHEAD], size), frames[SUM_WORDS]
-    m, width = end - first, shape[0]
-    each, ones = beyond(memory, 1), beyond(memory, 1 + frames[CHUNK] + frames[BACK] + frames[AHEAD])
+    """Returns the range of rows from ``first`` to ``end``, widened to the bounds of a chunk that are measured in
+    values. ``head``: the first row of the chunk; ``last``: the position of its last one."""
+    key, each = beyond(memory, KEY), beyond(frames, frames[EACH_AT])
+    leaf, e, _ = at_position(arena, root, shape, last, beyond(memory, KEY + shape[0]), 0)
+    tail = row_at(arena, shape, leaf, e)
+    for number in range(2 * frames[FRAME_COUNT]):
+        b = frames[FRAMES_AT] + FRAME_WORDS * (number >> 1) + 2 * (number & 1)
+        if frames[b] == VALUES:
+            mode = BEHIND if number & 1 == 1 else FIRST
+            key[spec[0]] = moved_code(arena[head + spec[0]], frames[b + 1], spec)
+            _, at, _ = locate(arena, root, shape, spec, 1, mode, key, each, 0, values, octets, path)
+            first = min(first, at)
+            key[spec[0]] = moved_code(arena[tail + spec[0]], frames[b + 1], spec)
+            _, at, _ = locate(arena, root, shape, spec, 1, mode, key, each, 0, values, octets, path)
+            end = max(end, at)
+    return first, end
+
+
+@device
+def _write_chunk(
+    arena, root, size, shape, spec, frames, values, octets, leaf, e, copy, first, end, low, some, x, room, path, memory,
+    out,
+):  # fmt: skip
+    """Does the same as ``write_frames`` for the rows of a chunk, from the rows at ``first`` to ``end``."""
+    k, m, width, span = frames[SUM_WORDS], end - first, shape[0], frames[SPAN]
+    each = beyond(memory, KEY + width + k)
+    ones = beyond(each, span)
     for y in range(memory[0], m):
         each[y], ones[y] = y, 1
     memory[0] = max(memory[0], m)
-    sums = beyond(ones, frames[CHUNK] + frames[BACK] + frames[AHEAD])
+    sums = beyond(ones, span)
     columns = beyond(sums, (m + OTHER_SUMS) * k)
     forms = beyond(columns, frames[READ_COUNT] * m)
     begins = beyond(forms, 2 * width)
@@ -148,6 +192,12 @@ def _write_chunk(
     for number in range(frames[FRAME_COUNT]):
         f = frames[FRAMES_AT] + FRAME_WORDS * number
         _set_bounds(frames, f, low, some, first, end, size, peers, bounds)
+        for side in range(2):
+            if frames[f + 2 * side] == VALUES:
+                _measure_bounds(
+                    frames, spec, frames[f + 2 * side + 1], side, low, some, first, m,
+                    beyond(columns, forms[2 * spec[0] + 1]), peers, bounds,
+                )  # fmt: skip
         if frames[f + SUMMED] == 1:
             _subtract(frames, some, sums, bounds, totals)
         for function in range(frames[f + FIRST_FUNCTION], frames[f + END_FUNCTION]):
@@ -301,6 +351,30 @@ def _set_bounds(frames, f, low, some, first, end, size, peers, bounds):
                 elif at > end:
                     number = m + _BEYOND
             bounds[o + y], bounds[2 * some + o + y] = at, number
+
+
+@device
+def _measure_bounds(frames, spec, offset, side, low, some, first, m, codes, peers, bounds):
+    """Writes the bounds of frames at a distance ``offset`` from the values of rows: ``codes``, of all rows that have
+    been read. The frames of NULL have its peers."""
+    falls, nulls_last, read, o = -spec[2], spec[3] == 1, ZERO, side * some
+    for y in range(some):
+        code, at = codes[low - first + y], peers[o + y]
+        if code != NULL:
+            target, out = moved_code(code, offset, spec) ^ falls, is_moved_out(code, offset, spec)
+            while read < m:
+                other = codes[read] ^ falls
+                if codes[read] == NULL:
+                    before_it = not nulls_last
+                elif out:
+                    before_it = offset > 0
+                else:
+                    before_it = other < target or (side == 1 and other == target)
+                if not before_it:
+                    break
+                read += 1
+            at = first + read
+        bounds[o + y], bounds[2 * some + o + y] = at, min(max(at - first, 0), m)
 
 
 @device

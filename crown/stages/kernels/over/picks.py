@@ -112,10 +112,13 @@ def _at(arena, root, unsummed, leaf, e, copy, position, target, scratch):
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-@kernel("words, int, words, words, words, words, words, words, words, table, words, words, words, bytes, words, table")
+@kernel(
+    "words, int, words, words, words, words, words, words, words, table, words, words, words, bytes, words, words, "
+    "table"
+)
 def widen_places(
     arena, k, spec, strides, shape, unsummed, picks, frames, session, keys, changes, order, values, octets, scratch,
-    places,
+    memory, places,
 ):  # fmt: skip
     """Widens LOW and HIGH of the ``places`` of changes (see ``partitions.place``) to the positions whose picks, or
     whose frames (see ``crown.stages.kernels.frames``), they can change.
@@ -127,22 +130,24 @@ def widen_places(
     arena, spec, strides, shape = words(arena), constants(spec), constants(strides), words(shape)
     unsummed, picks, frames = words(unsummed), constants(picks), constants(frames)
     session, keys, changes, order = words(session), words(keys), words(changes), words(order)
-    values, octets, scratch, places = words(values), words(octets), words(scratch), words(places)
+    values, octets, scratch, memory = words(values), words(octets), words(scratch), words(memory)
+    places = words(places)
     widen(
         arena, k, spec, strides, shape, unsummed, picks, count, frames, session, keys, changes, order, n, values,
-        octets, scratch, places,
+        octets, scratch, memory, places,
     )  # fmt: skip
 
 
 @device
 def widen(
     arena, k, spec, strides, shape, unsummed, picks, count, frames, session, keys, changes, order, n, values, octets,
-    scratch, places,
+    scratch, memory, places,
 ):  # fmt: skip
     """Does the same as ``widen_places`` for ``n`` changes and ``count`` picks."""
     widen_frames(
-        arena, k, shape, unsummed, spec, frames, strides, keys, changes, order, n, values, octets, scratch, places
-    )
+        arena, k, shape, unsummed, spec, frames, strides, keys, changes, order, n, values, octets, scratch, memory,
+        places,
+    )  # fmt: skip
     for f in range(count):
         p = f * PICK_WORDS
         if picks[p] == START or picks[p] == END:
