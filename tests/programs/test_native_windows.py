@@ -15,7 +15,7 @@ from crown.errors import ChangeError
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import overs
 from crown.stages.kernels.groups import batch as group_batch
-from tests.marks import seeds, turns
+from tests.marks import by_turns, seeds, turns
 from tests.programs.stepwise import WORK, Changes, Stepwise, refusals
 from tests.programs.test_native_joins import little_room
 
@@ -160,8 +160,7 @@ def changes_of(both: Stepwise, table: str, random: Random, far: int) -> Changes:
     return gone + made
 
 
-@pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize(("kind", "on_missing"), by_turns(QUERIES, ("ignore", "trust", "raise")))
 @pytest.mark.parametrize("seed", seeds(1, 10))
 def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, kind: str, on_missing: str) -> None:
     random = Random(f"{seed} {kind} {on_missing}")
