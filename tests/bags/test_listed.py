@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -127,3 +128,59 @@ def test_an_iterator_notices_that_the_view_has_changed() -> None:
     view.update({"e": [(77, 78)]})
     with pytest.raises(ConcurrentChangeError):
         next(blocks)
+
+
+RING = "G x, G y, G z, G w WHERE x.d = y.s AND y.d = z.s AND z.d = w.s AND w.d = x.s"
+RINGS = f"SELECT x.s a, x.d b, y.d c, z.d d, {{}} FROM {RING}"
+THREE = "SELECT x.s a, x.d b, y.d c{} FROM G x, G y, G z{} WHERE x.d = y.s AND y.d = z.s AND z.d = x.s{}"
+HOUSE = RINGS.format("u.d e").replace("G w", "G w, G u, G v") + " AND u.s = x.d AND u.d = v.s AND v.d = y.d"
+LISTED = (
+    RINGS.format("k.n").replace("G w", "G w, K k") + " AND k.id = y.s",
+    RINGS.format("k.n, m.n m").replace("G w", "G w, K k, K m") + " AND k.id = y.s AND m.id = x.s AND m.n > 1",
+    "SELECT x.s a, x.d b, y.d c, z.d d, k.n FROM G x JOIN G y ON x.d = y.s JOIN G z ON y.d = z.s "
+    "JOIN G w ON z.d = w.s AND w.d = x.s LEFT JOIN K k ON k.id = x.s",
+    HOUSE,
+    f"SELECT x.s a, COUNT(*) n, SUM(z.d * y.d) t FROM {RING} GROUP BY x.s",
+    f"SELECT SUM(z.d) t FROM {RING}",
+)
+STORED = (
+    RINGS.format("k.n").replace("G w", "G w, L k") + " AND k.id = y.s",  # L has no key
+    RINGS.format("k.n").replace("G w", "G w, K k") + " AND k.n = y.s",
+    RINGS.format("1 e") + " AND EXISTS (SELECT * FROM K k WHERE k.id = x.s)",
+    RINGS.format("1 e").replace("G w", "G w, G u") + " AND u.s = x.s AND u.d = x.d",
+    RINGS.format("u.d e").replace("G w", "G w, G u") + " AND u.s = x.s",
+    f"SELECT x.s a, y.s c FROM {RING}",
+    THREE.format(", k.n", ", K k", " AND k.id = x.s"),
+    THREE.format(", u.d e, v.d f", ", G u, G v, G w", " AND u.s = x.s AND u.d = v.s AND v.d = w.s AND w.d = x.s"),
+    f"SELECT k.n, COUNT(*) m FROM {RING.replace('G w', 'G w, K k')} AND k.id = x.s GROUP BY k.n",
+)
+TABLES: dict[str, Any] = {
+    "G": {"s": "int64", "d": "int64"},
+    "K": {"columns": {"id": "int64", "n": "int64"}, "key": ["id"]},
+    "L": {"id": "int64", "n": "int64"},
+}
+
+
+@pytest.mark.parametrize("query", LISTED + STORED)
+def test_what_is_one_bag_is_listed_and_anything_else_is_stored(query: str) -> None:
+    rng, view = random.Random(query), crown.view(query, TABLES)
+    assert ("not stored" in view.explain()) == (query in LISTED)
+    edges = [(rng.randrange(6), rng.randrange(6)) for _ in range(30)]
+    rows = {
+        "G": [*edges, *edges[:9]],
+        "K": [(i, 2 * i % 5) for i in range(0, 6, 2)],
+        "L": [(i % 4, i) for i in range(7)],
+    }
+    for name in rows:
+        if f"{name} " in query:
+            view.update({name: rows[name]})
+    view.update({"G": [{"s": s, "d": d, "_weight": -1} for s, d in edges[:12]]})
+    rows["G"] = [*edges[12:], *edges[:9]]
+    connection = duckdb.connect()
+    for name, held in rows.items():
+        columns = "s BIGINT, d BIGINT" if name == "G" else "id BIGINT, n BIGINT"
+        connection.execute(f"CREATE TABLE {name} ({columns})")
+        connection.executemany(f"INSERT INTO {name} VALUES (?, ?)", held)
+    found = Counter(tuple(row.values()) for row in view.to_table().to_pylist())
+    assert found == Counter(connection.execute(query).fetchall())
+    view.check_invariants()
