@@ -184,3 +184,15 @@ def test_what_is_one_bag_is_listed_and_anything_else_is_stored(query: str) -> No
     found = Counter(tuple(row.values()) for row in view.to_table().to_pylist())
     assert found == Counter(connection.execute(query).fetchall())
     view.check_invariants()
+
+
+def ladder(squares: int) -> str:
+    """Squares in a row, each with an edge in common with the next one."""
+    edges = [f"u{i}v{i}" for i in range(squares + 1)] + [f"{c}{i}{c}{i + 1}" for i in range(squares) for c in "uv"]
+    atoms = ", ".join(f"e({edge[:2]}, {edge[2:]})" for edge in edges)
+    return f"Q({', '.join(f'{c}{i}' for i in range(squares + 1) for c in 'uv')}) :- {atoms}."
+
+
+def test_squares_in_a_row_are_one_bag_as_long_as_a_change_joins_with_few_rows() -> None:
+    assert "not stored" in crown.view(ladder(2), EDGES).explain()
+    assert "the bags hold O(N^2) rows" in " ".join(crown.view(ladder(3), EDGES).explain().split())
