@@ -142,6 +142,7 @@ LISTED = (
     HOUSE,
     f"SELECT x.s a, COUNT(*) n, SUM(z.d * y.d) t FROM {RING} GROUP BY x.s",
     f"SELECT SUM(z.d) t FROM {RING}",
+    f"SELECT COUNT(*) n FROM {RING}",
 )
 STORED = (
     RINGS.format("k.n").replace("G w", "G w, L k") + " AND k.id = y.s",  # L has no key
@@ -150,6 +151,7 @@ STORED = (
     RINGS.format("1 e").replace("G w", "G w, G u") + " AND u.s = x.s AND u.d = x.d",
     RINGS.format("u.d e").replace("G w", "G w, G u") + " AND u.s = x.s",
     f"SELECT x.s a, y.s c FROM {RING}",
+    THREE.format("", "", "").replace("x.s a, x.d b, y.d c", "COUNT(*) n"),  # a module counts them
     THREE.format(", k.n", ", K k", " AND k.id = x.s"),
     THREE.format(", u.d e, v.d f", ", G u, G v, G w", " AND u.s = x.s AND u.d = v.s AND v.d = w.s AND w.d = x.s"),
     f"SELECT k.n, COUNT(*) m FROM {RING.replace('G w', 'G w, K k')} AND k.id = x.s GROUP BY k.n",
