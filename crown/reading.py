@@ -112,7 +112,8 @@ class Readable(Framed):
     def results(
         self, limit: int | None = None, *, factorized: bool = False, weighted: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Returns the full result. It is enumerated with constant delay and not materialized.
+        """Returns the full result. It is enumerated with constant delay, or found by a worst-case optimal join if the
+        query is one cycle (EXPLAIN shows ``not stored``), and not materialized.
 
         Each row occurs as often as in the result. With ``weighted=True`` each row occurs once, and the column
         ``_weight`` (``delta_schema``) has its number of copies. If equal rows must be found for this, it takes
@@ -139,7 +140,8 @@ class Readable(Framed):
     def count(self) -> int:
         """Returns the number of rows of the result, including copies.
 
-        O(1) for a query of several stages. For one join O(state), and O(result) only if predicates span relations.
+        O(1) for a query of several stages. For one join O(state), and O(result) only if predicates span relations or
+        the query is one cycle.
         """
         return self._reader().count()
 

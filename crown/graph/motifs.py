@@ -101,7 +101,8 @@ class _Structured(View):
     def results(
         self, limit: int | None = None, *, factorized: bool = False, weighted: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the full result. It is enumerated with constant delay and not materialized.
+        """Yields the full result. It is enumerated with constant delay, or found by a join if the motif is a ring, and
+        not materialized.
 
         A row is repeated as often as the motif is found, or yielded once with ``_weight`` if ``weighted``. ``limit``:
         at most that many rows. Raises CrownError for ``factorized``: products have no structs.
