@@ -30,7 +30,7 @@ MAY_IMPORT = {
 }
 FRONT_DOOR = {"crown/__init__.py", "crown/spark.py", "crown/graph/__init__.py"}
 """Files that show type checkers names of all floors, which they load when a user asks; nobody else imports them."""
-_KERNELS = ("jit", "memory.arena", "memory.pointers", "memory.tables")
+_KERNELS = ("jit", "memory.arena", "memory.pointers", "memory.tables", "numbers.limbs")
 GROUND_FLOOR = {
     f"crown.{module}" for module in ("errors", "guards", "guards.arguments", "guards.interrupts", "guards.uncopyable")
 } | {

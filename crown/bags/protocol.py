@@ -23,8 +23,6 @@ from crown.store.zset import Zset
 
 GROUP = "crown.bags"
 BLOCK_ROWS = 8192
-MOST = 2**63 - 1
-"""The weight of a result whose weight would leave 63 bits."""
 
 
 class BagError(CrownError):
@@ -77,13 +75,13 @@ class Bag(Protocol):
 
         ``quiet``: yields nothing if every attribute is an output. The bag need not search for the results then.
 
-        ``change``: tuples in the atom's attribute order, weighted by the number of changed copies. Unless results have
-        weights, only the first copy of a tuple and the last one change the join. A delete removes at most the present
-        copies; ``missing[i]`` (int64[n], zeroed) receives how many copies of tuple i were absent. A yielded block has
-        the bag's outputs as columns and weights of one sign, +1 or -1 unless results have weights; a weight that would
-        leave 63 bits is ``MOST``, or -``MOST``. A block is valid until the next step. The iterator MUST be drained: the
-        state is complete only then. Within a batch, pass all deletions of all atoms before the insertions; then, if
-        every attribute is an output, no result has both signs, unless results have weights.
+        ``change``: tuples in the atom's attribute order, weighted by the number of changed copies. Unless results
+        have weights, only the first copy of a tuple and the last one change the join. A delete removes at most the
+        present copies; ``missing[i]`` (int64[n], zeroed) receives how many copies of tuple i were absent. A yielded
+        block has the bag's outputs as columns and weights of one sign, +1 or -1 unless results have weights; a weight
+        that would leave 63 bits is that of `bounded_product`. A block is valid until the next step. The iterator MUST
+        be drained: the state is complete only then. Within a batch, pass all deletions of all atoms before the
+        insertions; then, if every attribute is an output, no result has both signs, unless results have weights.
 
         Raises BagBudgetError before the first insertion that finds more live words than the arena's ``H_BUDGET``
         allows. The weights of ``change`` MUST have one sign for its ``applied`` to be meaningful. After any other

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from crown.bags.protocol import MOST, Bag, BagSpec, open_bag
+from crown.bags.protocol import Bag, BagSpec, open_bag
 from crown.engine.compile import compile_plan
 from crown.engine.kernels import state
 from crown.engine.kernels.padding import batches as padding_batches
@@ -21,6 +21,7 @@ from crown.guards.uncopyable import NotCopyable
 from crown.kernels.memory import arena as A
 from crown.kernels.memory.geometry import groups_table, rows_table, table_total
 from crown.kernels.memory.tables import table_at
+from crown.kernels.numbers.limbs import MOST
 from crown.store.budget import Budget
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary

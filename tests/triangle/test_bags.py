@@ -12,9 +12,10 @@ import pytest
 from crown.bags import generic as generic_module
 from crown.bags import protocol as bags
 from crown.bags.generic import GenericBag
-from crown.bags.protocol import MOST, BagError, BagSpec, open_bag
+from crown.bags.protocol import BagError, BagSpec, open_bag
 from crown.bags.tries import binding_order
 from crown.errors import MemoryBudgetError, SnapshotError
+from crown.kernels.numbers.limbs import MOST
 from crown.store.memory import reserve
 from crown.store.zset import Zset
 from ivm_triangle import bag as bag_module

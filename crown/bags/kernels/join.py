@@ -67,18 +67,17 @@ from crown.bags.kernels.layout import (
     value_at,
 )
 from crown.bags.kernels.tries import drop, store
-from crown.bags.protocol import MOST
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, ONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
 from crown.kernels.memory.context import Context
 from crown.kernels.memory.geometry import counted_words, counter_of, list_length
 from crown.kernels.memory.pointers import constants, prefetch, words
 from crown.kernels.memory.tables import LOW32, find, hash_key, insert, record_in, remove, seek, slot_of
+from crown.kernels.numbers.limbs import bounded_product
 
 NEW, LISTING = 0, 1  # phases of a row
 AHEAD = 6  # tuples
 SLOTS, RECORDS = ZERO, ONE  # what is prefetched
-WIDE = 9.2e18  # products of doubles below it fit
 
 
 @device
@@ -203,19 +202,14 @@ def _next_value(ctx, step, bound, level):
 
 @device
 def _weight(ctx, a):
-    """Returns the changed copies of the bound row of atom `a`, times the copies of the other atoms' rows; `MOST` or
-    `-MOST` for a product that leaves 63 bits."""
+    """Returns the changed copies of the bound row of atom `a`, times the copies of the other atoms' rows."""
     arena, plan, cur = ctx.arena, ctx.plan, ctx.scratch
     product = cur[C_FACTOR]
-    size = float(product)
     for i in range(plan[a + A_COPIES]):
         p = plan[a + A_COPIES_AT] + COPIES_WORDS * i
         copies = arena[cur[plan[P_SLOTS] + plan[p + COPIES_SLOT]] + plan[p + COPIES_AT]]
-        product *= copies
-        size *= float(copies)
-    if size > WIDE:
-        return MOST
-    return -MOST if size < -WIDE else product
+        product = bounded_product(product, copies)
+    return product
 
 
 @device

@@ -16,6 +16,8 @@ import numpy as np
 from crown.kernels.jit import device, instruction
 
 WORD_BITS = 64
+MOST = 2**63 - 1
+"""The largest word, which stands for all numbers above it in bounded products."""
 
 
 def _python_high_product(a, b):
@@ -64,6 +66,15 @@ def product_leaves(a, b):
     """Returns True iff a * b does not fit a signed word."""
     low, high = product_of_words(a, b)
     return high != low >> 63
+
+
+@device
+def bounded_product(a, b):
+    """Returns the product of two words, or ``MOST`` or ``-MOST`` if it leaves a word. If several words are multiplied,
+    none of which is 0, their order does not matter."""
+    if product_leaves(a, b):
+        return MOST if (a < 0) == (b < 0) else -MOST
+    return a * b
 
 
 # Two limbs, as values

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.bags.protocol import MOST
 from crown.kernels.jit import device, kernel
 from crown.kernels.memory.arena import H_BUDGET, H_LIVE, NONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
 from crown.kernels.memory.pointers import constants, words
 from crown.kernels.memory.tables import find, hash_key, insert, remove, table_at
+from crown.kernels.numbers.limbs import bounded_product
 from ivm_triangle.kernels.state.context import Context
 from ivm_triangle.kernels.state.geometry import (
     in_list,
@@ -47,7 +47,6 @@ from ivm_triangle.kernels.update.rules import edge_of, pick
 # changed. FOUND is 1 if the triples of the row appear or disappear.
 ROW, PHASE, POSITION, EDGE, OVER, FACTOR, FOUND, SOME = range(8)
 NEW, LISTING = 0, 1
-WIDE = 9.2e18  # products of doubles below it fit
 HOLD_MIDDLES = 3  # after the three pair views: 1 for LIST, 0 for PAIRS
 
 # The positions of an atom's keys in its rows: the words of either key, then the columns of the first and of the second.
@@ -56,14 +55,10 @@ COLUMNS = np.int64(2)
 
 @device
 def _weight(arena, k1, k2, x, y, z, factor):
-    """Returns `factor` times the copies of the edges (y, z) of relation k1 and (z, x) of relation k2; `MOST` or `-MOST`
-    for a product that leaves 63 bits."""
+    """Returns `factor` times the copies of the edges (y, z) of relation k1 and (z, x) of relation k2."""
     one = multiplicity_of(arena, edge_of(arena, k1, y, z))
     two = multiplicity_of(arena, edge_of(arena, k2, z, x))
-    size = float(factor) * float(one) * float(two)
-    if size > WIDE:
-        return MOST
-    return -MOST if size < -WIDE else factor * one * two
+    return bounded_product(bounded_product(factor, one), two)
 
 
 @device
