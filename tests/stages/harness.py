@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from crown.kernels.memory import arena as A
 from crown.kernels.memory.tables import new_table, table_at
+from crown.stages.over.stage import Over
 from crown.stages.protocol import Part
+from crown.stages.top import Top
 from crown.store.budget import Budget
 from crown.store.codec import decode, encode
 from crown.store.dictionary import Dictionary
@@ -62,3 +64,11 @@ def bag_of(nets: Iterable[Zset], columns: Sequence[Column], part: Part) -> Count
         for row, weight in zip(rows, net.weights.tolist(), strict=True):
             total[row] += weight
     return Counter({row: weight for row, weight in total.items() if weight})
+
+
+def scanned(stage: Over | Top, part: Part) -> Counter[Row]:
+    """The rows that a stage holds."""
+    found: Counter[Row] = Counter()
+    for net in stage.scan():
+        found.update(bag_of([net.net()], stage.columns, part))
+    return found

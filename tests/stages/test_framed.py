@@ -20,20 +20,13 @@ from tests.models.program import enter
 from tests.oracles.database import Database
 from tests.oracles.expectation import difference
 from tests.stages import random_groups, random_windows
-from tests.stages.harness import bag_of, net_of, parts
+from tests.stages.harness import bag_of, net_of, parts, scanned
 
 Row = tuple[Any, ...]
 
 
-def found_in(stage: Over, part: Part) -> Counter[Row]:
-    found: Counter[Row] = Counter()
-    for net in stage.scan():
-        found.update(bag_of([net.net()], stage.columns, part))
-    return found
-
-
 def drawn(random: Random, columns: tuple[Column, ...], part: Part) -> Over:
-    """Returns a stage that kernels compute, of random functions: some read frames, and not all are running."""
+    """Returns a stage with random functions that kernels compute. Not all of them are running or pick a row."""
     while True:
         planned = random_windows.stage(random, columns)
         functions = [
@@ -62,12 +55,12 @@ def test_random_functions_are_those_of_the_twin(seed: int, monkeypatch: pytest.M
         if random.random() < 0.3:
             stage.apply([net])
             stage.undo([net])
-            assert found_in(stage, part) == result
+            assert scanned(stage, part) == result
         delta = bag_of([stage.apply([net])], stage.columns, part)
         database.apply({"r": list(batch.items())})
         wanted = over(planned, enter(planned.feed, database.rows["r"], columns))
         assert delta == difference(wanted, result)
         result = wanted
         stage.check_invariants()
-        assert found_in(stage, part) == wanted
+        assert scanned(stage, part) == wanted
     assert int(part.arena[A.H_LIVE]) == empty, "what is deleted leaves no word"

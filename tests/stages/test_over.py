@@ -33,16 +33,9 @@ from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.oracles.expectation import difference
 from tests.stages import random_groups, random_windows
-from tests.stages.harness import bag_of, net_of, parts
+from tests.stages.harness import bag_of, net_of, parts, scanned
 
 Row = tuple[Any, ...]
-
-
-def found_in(stage: Over, part: Part) -> Counter[Row]:
-    found: Counter[Row] = Counter()
-    for net in stage.scan():
-        found.update(bag_of([net.net()], stage.columns, part))
-    return found
 
 
 @pytest.mark.parametrize("seed", seeds(8, 400))
@@ -66,7 +59,7 @@ def test_random_window_functions_are_those_of_the_twin_and_of_duckdb(
         assert delta == difference(wanted, result)
         result = wanted
         stage.check_invariants()
-        assert found_in(stage, part) == wanted
+        assert scanned(stage, part) == wanted
         assert query is None or wanted == duck.results(query, database), query
         for row in random.sample(sorted(wanted, key=repr), min(3, len(wanted))):
             codes = net_of({row: 1}, stage.columns, part).rows[0]
@@ -82,10 +75,10 @@ def test_a_batch_rolled_back_leaves_the_same_rows(seed: int) -> None:
     (part,) = parts(1)
     stage = Over(planned, columns, part)
     for batch in random_groups.batches(random, columns, 8, special=True):
-        before, net = found_in(stage, part), net_of(batch, columns, part)
+        before, net = scanned(stage, part), net_of(batch, columns, part)
         stage.apply([net])
         stage.undo([net])
-        assert found_in(stage, part) == before
+        assert scanned(stage, part) == before
         stage.check_invariants()
         stage.apply([net])
 
@@ -123,7 +116,7 @@ def test_trees_of_many_levels_keep_order_sums_and_bounds() -> None:
         for _, mine in groupby(in_order, key=lambda row: row[0]):
             there = list(mine)
             wanted.update((*row, so_far) for row, so_far in zip(there, accumulate(r[1] for r in there), strict=True))
-        assert found_in(stage, part) == wanted
+        assert scanned(stage, part) == wanted
     assert not rows
     assert int(part.arena[A.H_LIVE]) == empty, "what is deleted leaves no word"
 
@@ -247,12 +240,12 @@ def test_a_stream_that_lies_a_sum_that_is_too_large_and_a_budget_leave_the_stage
     (part,) = parts(1)
     stage = made(part, running)
     stage.apply([net_of({(1, x, "s"): 1 for x in range(9)}, COLUMNS, part)])
-    before = found_in(stage, part)
+    before = scanned(stage, part)
     with pytest.raises(ChangeError, match="deletes an absent row"):
         stage.apply([net_of({(1, 50, "s"): 1, (2, 3, "s"): 1, (1, 4, "s"): -2}, COLUMNS, part)])
     with pytest.raises(ChangeError, match=r"SUM\(x\): the sum is no int64"):
         stage.apply([net_of({(1, 2**62, "s"): 2, (3, 3, "s"): 1}, COLUMNS, part)])
-    assert found_in(stage, part) == before
+    assert scanned(stage, part) == before
     stage.check_invariants()
     (part,) = parts(1, budget=6000)
     stage = made(part, running)
@@ -260,7 +253,7 @@ def test_a_stream_that_lies_a_sum_that_is_too_large_and_a_budget_leave_the_stage
     live = int(part.arena[A.H_LIVE])
     with pytest.raises(MemoryBudgetError):
         stage.apply([net_of({(x % 7, x, "s"): 1 for x in range(5000)}, COLUMNS, part)])
-    assert found_in(stage, part) == before
+    assert scanned(stage, part) == before
     assert int(part.arena[A.H_LIVE]) <= live + 32 * 8, "no more than a leaf that has room for more rows"
     stage.check_invariants()
 
@@ -335,5 +328,5 @@ def test_sums_of_doubles_of_any_size_are_exact_in_every_frame(seed: int) -> None
         stage.apply([net_of(batch, columns, part)])
         rows.update(batch)
         rows = +rows
-        assert found_in(stage, part) == over(planned, rows)
+        assert scanned(stage, part) == over(planned, rows)
         stage.check_invariants()

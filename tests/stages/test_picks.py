@@ -27,7 +27,7 @@ from plans.schema import Column
 from tests.marks import seeds
 from tests.models.over import over
 from tests.oracles.expectation import difference
-from tests.stages.harness import bag_of, net_of, parts
+from tests.stages.harness import bag_of, net_of, parts, scanned
 
 Row = tuple[Any, ...]
 COLUMNS = (Column("k", "int64"), Column("t", "timestamp_ntz"), Column("x", "int64"), Column("b", "bool"))
@@ -36,13 +36,6 @@ NOON = datetime(2024, 2, 29, 12)
 SECOND = 1_000_000
 START = WindowFunction("s", "timestamp_ntz", "session_start", ("t",), count=4 * SECOND)
 END = WindowFunction("e", "timestamp_ntz", "session_end", ("t",), count=4 * SECOND)
-
-
-def found_in(stage: Over, part: Part) -> Counter[Row]:
-    found: Counter[Row] = Counter()
-    for net in stage.scan():
-        found.update(bag_of([net.net()], stage.columns, part))
-    return found
 
 
 def functions(random: Random) -> tuple[WindowFunction, ...]:
@@ -111,7 +104,7 @@ def test_what_is_picked_is_what_the_twin_picks(seed: int) -> None:
         if turn % 3 == 1:
             stage.apply([net])
             stage.undo([net])
-            assert found_in(stage, part) == result
+            assert scanned(stage, part) == result
         delta = bag_of([stage.apply([net])], stage.columns, part)
         there.update(batch)
         there = +there
@@ -119,7 +112,7 @@ def test_what_is_picked_is_what_the_twin_picks(seed: int) -> None:
         assert delta == difference(wanted, result)
         result = wanted
         stage.check_invariants()
-        assert found_in(stage, part) == wanted
+        assert scanned(stage, part) == wanted
         for known in random.sample(sorted(wanted, key=repr), min(2, len(wanted))):
             assert stage.multiplicity(net_of({known: 1}, stage.columns, part).rows[0]) == wanted[known]
     assert int(part.arena[A.H_LIVE]) == empty, "what is deleted leaves no word"
@@ -173,9 +166,9 @@ def test_times_that_are_further_apart_than_a_word_says_are_in_two_sessions() -> 
 
 def test_a_batch_that_is_refused_leaves_the_sessions_as_they_were() -> None:
     stage, part = sessions(300, START, END)
-    before = found_in(stage, part)
+    before = scanned(stage, part)
     batch = [(at(2 * i), -1) for i in range(100, 110)] + [(at(2 * i + 1), 1) for i in range(50)] + [(at(5_001), -1)]
     with pytest.raises(ChangeError, match="deletes an absent row"):
         stage.apply([net_of(batch, COLUMNS, part)])
-    assert found_in(stage, part) == before
+    assert scanned(stage, part) == before
     stage.check_invariants()

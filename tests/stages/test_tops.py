@@ -14,7 +14,6 @@ import crown
 import plans
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels.memory import arena as A
-from crown.stages.protocol import Part
 from crown.stages.top import Top
 from plans.expressions.build import call, col
 from plans.plan import Output
@@ -28,7 +27,7 @@ from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.oracles.expectation import difference
 from tests.stages import random_groups
-from tests.stages.harness import bag_of, net_of, parts
+from tests.stages.harness import bag_of, net_of, parts, scanned
 
 Row = tuple[Any, ...]
 
@@ -60,13 +59,6 @@ def sql_of(stage: TopStage) -> str:
     )
 
 
-def found_in(stage: Top, part: Part) -> Counter[Row]:
-    found: Counter[Row] = Counter()
-    for net in stage.scan():
-        found.update(bag_of([net.net()], stage.columns, part))
-    return found
-
-
 @pytest.mark.parametrize("seed", seeds(8, 300))
 def test_random_windows_are_those_of_the_twin_and_of_duckdb(seed: int) -> None:
     random = Random(seed)
@@ -83,7 +75,7 @@ def test_random_windows_are_those_of_the_twin_and_of_duckdb(seed: int) -> None:
         wanted = top(planned, database.rows["r"], columns)
         assert delta == difference(wanted, result)
         result = wanted
-        assert found_in(stage, part) == wanted
+        assert scanned(stage, part) == wanted
         assert wanted == duck.results(sql_of(planned), database), sql_of(planned)
         stage.check_invariants()
         for row in random.sample(sorted(database.rows["r"], key=repr), min(3, len(database.rows["r"]))):
@@ -102,15 +94,15 @@ def test_a_batch_rolled_back_leaves_the_same_rows(seed: int) -> None:
     stage = Top(planned, columns, part)
     rows: Counter[Row] = Counter()
     for batch in random_groups.batches(random, columns, 10, special=True):
-        before = found_in(stage, part)
+        before = scanned(stage, part)
         net = net_of(batch, columns, part)
         stage.apply([net])
         stage.undo([net])
-        assert found_in(stage, part) == before
+        assert scanned(stage, part) == before
         stage.check_invariants()
         stage.apply([net])
         rows.update(batch)
-        assert found_in(stage, part) == top(planned, +rows, columns)
+        assert scanned(stage, part) == top(planned, +rows, columns)
 
 
 COLUMNS = (Column("k", "int64"), Column("x", "int64"))
@@ -155,7 +147,7 @@ def test_many_copies_of_a_row_are_one_step() -> None:
     (part,) = parts(1)
     stage = Top(TopStage(PLAIN, (), (Order("x"),), 10**6, 5), COLUMNS, part)
     stage.apply([net_of({(1, 1): 10**9, (1, 2): 3}, COLUMNS, part)])
-    assert found_in(stage, part) == Counter({(1, 1): 10**6})
+    assert scanned(stage, part) == Counter({(1, 1): 10**6})
     delta = bag_of([stage.apply([net_of({(1, 1): 7 - 10**9}, COLUMNS, part)])], COLUMNS, part)
     assert delta == Counter({(1, 1): 2 - 10**6, (1, 2): 3})
 
@@ -164,10 +156,10 @@ def test_a_stream_that_lies_and_a_budget_leave_the_stage_as_it_was() -> None:
     (part,) = parts(1)
     stage = Top(TopStage(PLAIN, ("k",), (Order("x", True),), 2), COLUMNS, part)
     stage.apply([net_of({(1, x): 1 for x in range(9)}, COLUMNS, part)])
-    before = found_in(stage, part)
+    before = scanned(stage, part)
     with pytest.raises(ChangeError, match="that ORDER BY"):
         stage.apply([net_of({(1, 50): 1, (2, 3): 1, (1, 4): -2}, COLUMNS, part)])
-    assert found_in(stage, part) == before
+    assert scanned(stage, part) == before
     stage.check_invariants()
     (part,) = parts(1, budget=6000)
     stage = Top(TopStage(PLAIN, ("k",), (Order("x", True),), 2), COLUMNS, part)
@@ -176,7 +168,7 @@ def test_a_stream_that_lies_and_a_budget_leave_the_stage_as_it_was() -> None:
     for _ in range(3):  # a leaf that has grown keeps some of its room; nothing else stays
         with pytest.raises(MemoryBudgetError):
             stage.apply([net_of({(x % 7, x): 1 for x in range(5000)}, COLUMNS, part)])
-        assert found_in(stage, part) == before
+        assert scanned(stage, part) == before
         live.append(int(part.arena[A.H_LIVE]))
     assert live == live[:1] * 3
     stage.check_invariants()
