@@ -112,9 +112,9 @@ class Resources:
     """The threads and the memory that a view may use.
 
     ``threads``: the number of cells into which the state is cut by hashing output attributes. Batches are applied to
-    the cells in parallel. If the query cannot be cut as a whole, only its joins are. None: the number with which an
-    existing state was created, else one. ``memory_budget``: the maximum of the state in bytes, or a text such as
-    ``"512 MiB"``. A batch that needs more is rejected and undone. Raises CrownError.
+    the cells in parallel, which pays for batches of several thousand rows. A query that cannot be cut is rejected.
+    None: the number with which an existing state was created, else one. ``memory_budget``: the maximum of the state in
+    bytes, or a text such as ``"512 MiB"``. A batch that needs more is rejected and undone. Raises CrownError.
     """
 
     threads: int | None = None

@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads",
         type=int,
         metavar="N",
-        help="cut the query, or its joins alone, into N cells that run in parallel (1)",
+        help="cut the query into N cells that run in parallel (1)",
     )
     add("--load", metavar="FILE", help="continue from a saved state of the same query")
     add("--save", metavar="FILE", help="save the state at the end")

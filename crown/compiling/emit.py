@@ -10,6 +10,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.registry import cpu_target
 
+from crown.compiling.build import features
 from crown.compiling.dispatch import compiled_alone
 from crown.compiling.library import stamp
 from crown.compiling.warm import all_variants
@@ -61,7 +62,9 @@ class Emitter:
         self.triple = "aarch64-unknown-linux-gnu" if processor == "aarch64" else "x86_64-unknown-linux-gnu"
         name = "generic" if processor == "aarch64" else processor
         target = llvm.Target.from_triple(self.triple)
-        self._machine = target.create_target_machine(cpu=name, opt=3, reloc="pic", codemodel="default")
+        self._machine = target.create_target_machine(
+            cpu=name, features=features(processor), opt=3, reloc="pic", codemodel="default"
+        )
 
     def kernel(self, compiled: Any, entry: str) -> bytes:
         """Returns the object of a compiled kernel with its entry ``entry``, the only exported symbol."""

@@ -13,6 +13,7 @@
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <numpy/arrayobject.h>
 
@@ -162,38 +163,67 @@ static PyObject *refuse(Kernel *self, PyObject *given, Py_ssize_t at, char lette
     return NULL;
 }
 
-static PyObject *kernel_call(PyObject *object, PyObject *given, PyObject *named) {
-    Kernel *self = (Kernel *)object;
-    int64_t words[MOST_WORDS];
-    int64_t result[MOST_RESULTS];
-    void *raised = NULL;
-    if ((named != NULL && PyDict_Size(named)) || PyTuple_Size(given) != self->count)
-        return PyErr_Format(PyExc_TypeError, "%U() takes %zd arguments by position", self->name, self->count);
+/* A call of a kernel: its words while it runs, and what it has left. */
+typedef struct {
+    Entry entry;
+    const char *letters; /* of its result */
+    int64_t words[MOST_WORDS], result[MOST_RESULTS];
+    void *raised;
+    int32_t status;
+} Call;
+
+/* Prepares a call with these arguments. Returns 0, or -1 with an exception. */
+static int prepare(Kernel *self, PyObject *given, Call *call) {
+    if (PyTuple_Size(given) != self->count) {
+        PyErr_Format(PyExc_TypeError, "%U() takes %zd arguments by position", self->name, self->count);
+        return -1;
+    }
     Py_ssize_t reached = -1;
     char wanted = 0;
     for (int v = 0; v < self->variants; v++) {
         const char *letters = self->parameters[v];
         Py_ssize_t at = 0;
-        int64_t *next = words;
+        int64_t *next = call->words;
         for (; at < self->count; at++) {
             int more = words_of(PyTuple_GetItem(given, at), letters[at], next);
-            if (more < 0) return NULL;
+            if (more < 0) return -1;
             if (more == 0) break;
             next += more;
         }
         if (at == self->count) {
-            Entry entry = self->entries[v];
-            PyThreadState *state = PyEval_SaveThread();
-            int32_t status = entry(words, result, &raised);
-            PyEval_RestoreThread(state);
-            return status ? raise(raised) : result_of(self->results[v], (const char *)result);
+            call->entry = self->entries[v];
+            call->letters = self->results[v];
+            call->raised = NULL;
+            return 0;
         }
         if (at > reached) {
             reached = at;
             wanted = letters[at];
         }
     }
-    return refuse(self, PyTuple_GetItem(given, reached), reached, wanted);
+    refuse(self, PyTuple_GetItem(given, reached), reached, wanted);
+    return -1;
+}
+
+static PyTypeObject *kernel_type;
+
+static void make(Call *call) { call->status = call->entry(call->words, call->result, &call->raised); }
+
+/* Returns what a call that was made has left, or NULL with the exception that the kernel raised. */
+static PyObject *outcome(const Call *call) {
+    return call->status ? raise(call->raised) : result_of(call->letters, (const char *)call->result);
+}
+
+static PyObject *kernel_call(PyObject *object, PyObject *given, PyObject *named) {
+    Kernel *self = (Kernel *)object;
+    Call call;
+    if (named != NULL && PyDict_Size(named))
+        return PyErr_Format(PyExc_TypeError, "%U() takes %zd arguments by position", self->name, self->count);
+    if (prepare(self, given, &call)) return NULL;
+    PyThreadState *state = PyEval_SaveThread();
+    make(&call);
+    PyEval_RestoreThread(state);
+    return outcome(&call);
 }
 
 /* Kernel(name, names of its parameters, variants: tuples of parameters, result and address; see `entries`) */
@@ -256,6 +286,181 @@ static PyType_Slot kernel_slots[] = {
 static PyType_Spec kernel_spec = {"crown.compiling.native.Kernel", sizeof(Kernel), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kernel_slots};
 
+/* A team makes several calls at once: the first in the thread that asks, the others in threads that serve it.
+
+   A thread that has nothing to do reads a word of its seat again and again for some time, because a thread that sleeps
+   takes 50 us to wake, and as long of the thread that wakes it. Then it sleeps on a lock. So does the thread that waits
+   for the others. */
+
+#define SPIN_NS 200000 /* longer than Python takes between two batches of a stream */
+
+enum { WATCHED, SLEPT_ON, SET, ENDED };
+
+typedef struct {
+    int state; /* WATCHED or SLEPT_ON by a thread that waits until it is SET or ENDED */
+    PyThread_type_lock lock; /* held, but while the thread that sleeps on it is woken */
+} Signal;
+
+typedef struct {
+    Signal asked, done;
+    Call call;
+} Seat;
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t count;
+    Seat *seats;
+    int busy;
+} Team;
+
+static void pause_a_little(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void set(Signal *signal, int state) {
+    if (__atomic_exchange_n(&signal->state, state, __ATOMIC_ACQ_REL) == SLEPT_ON) PyThread_release_lock(signal->lock);
+}
+
+/* Waits until a signal is SET, which it then is no more, or ENDED. Returns which. */
+static int wait_for(Signal *signal) {
+    int found = WATCHED;
+    for (int64_t until = now() + SPIN_NS; found == WATCHED && now() < until;) {
+        for (int i = 0; i < 64 && (found = __atomic_load_n(&signal->state, __ATOMIC_ACQUIRE)) == WATCHED; i++)
+            pause_a_little();
+    }
+    if (found == WATCHED &&
+        __atomic_compare_exchange_n(&signal->state, &found, SLEPT_ON, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        PyThread_acquire_lock(signal->lock, WAIT_LOCK);
+    found = __atomic_load_n(&signal->state, __ATOMIC_ACQUIRE);
+    if (found == SET) __atomic_store_n(&signal->state, WATCHED, __ATOMIC_RELEASE);
+    return found;
+}
+
+static PyObject *team_serve(PyObject *object, PyObject *number) {
+    Team *self = (Team *)object;
+    Py_ssize_t at = PyLong_AsSsize_t(number);
+    if (at == -1 && PyErr_Occurred()) return NULL;
+    if (at < 0 || at >= self->count) return PyErr_Format(PyExc_IndexError, "the team has %zd seats", self->count);
+    Seat *seat = &self->seats[at];
+    PyThreadState *state = PyEval_SaveThread();
+    while (wait_for(&seat->asked) == SET) {
+        make(&seat->call);
+        set(&seat->done, SET);
+    }
+    PyEval_RestoreThread(state);
+    Py_RETURN_NONE;
+}
+
+static PyObject *team_end(PyObject *object, PyObject *none) {
+    Team *self = (Team *)object;
+    (void)none;
+    for (Py_ssize_t i = 0; i < self->count; i++) set(&self->seats[i].asked, ENDED);
+    Py_RETURN_NONE;
+}
+
+static PyObject *team_run(PyObject *object, PyObject *given) {
+    Team *self = (Team *)object;
+    PyObject *kernel, *calls, *found;
+    Call first;
+    if (!PyArg_ParseTuple(given, "O!O!:run", kernel_type, &kernel, &PyList_Type, &calls)) return NULL;
+    Py_ssize_t n = PyList_Size(calls);
+    if (self->busy) return PyErr_Format(PyExc_RuntimeError, "the team makes calls for another thread");
+    if (n < 1 || n > self->count + 1)
+        return PyErr_Format(PyExc_ValueError, "the team makes 1 to %zd calls", self->count + 1);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *arguments = PyList_GetItem(calls, i);
+        if (!PyTuple_Check(arguments)) return PyErr_Format(PyExc_TypeError, "the arguments of a call are a tuple");
+        if (prepare((Kernel *)kernel, arguments, i ? &self->seats[i - 1].call : &first)) return NULL;
+    }
+    self->busy = 1;
+    PyThreadState *state = PyEval_SaveThread();
+    for (Py_ssize_t i = 1; i < n; i++) set(&self->seats[i - 1].asked, SET);
+    make(&first);
+    for (Py_ssize_t i = 1; i < n; i++) wait_for(&self->seats[i - 1].done);
+    PyEval_RestoreThread(state);
+    self->busy = 0;
+    if ((found = PyList_New(n)) == NULL) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *one = outcome(i ? &self->seats[i - 1].call : &first);
+        if (one == NULL) {
+            PyObject *type, *error, *trace;
+            PyErr_Fetch(&type, &error, &trace);
+            PyErr_NormalizeException(&type, &error, &trace);
+            Py_XDECREF(type);
+            Py_XDECREF(trace);
+            one = error;
+        }
+        PyList_SetItem(found, i, one);
+    }
+    return found;
+}
+
+/* Team(number of the threads that serve it) */
+static PyObject *team_new(PyTypeObject *type, PyObject *given, PyObject *named) {
+    Py_ssize_t count;
+    (void)named;
+    if (!PyArg_ParseTuple(given, "n:Team", &count)) return NULL;
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Team *self = (Team *)alloc(type, 0);
+    if (self == NULL) return NULL;
+    self->seats = count > 0 ? PyMem_Calloc((size_t)count, sizeof(Seat)) : NULL;
+    if (count > 0 && self->seats == NULL) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    for (; self->count < count; self->count++) {
+        Signal *both[2] = {&self->seats[self->count].asked, &self->seats[self->count].done};
+        for (int i = 0; i < 2; i++) {
+            if ((both[i]->lock = PyThread_allocate_lock()) == NULL) {
+                Py_DECREF(self);
+                return PyErr_NoMemory();
+            }
+            PyThread_acquire_lock(both[i]->lock, WAIT_LOCK);
+        }
+    }
+    return (PyObject *)self;
+}
+
+static void team_dealloc(PyObject *object) {
+    Team *self = (Team *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        PyThread_free_lock(self->seats[i].asked.lock);
+        PyThread_free_lock(self->seats[i].done.lock);
+    }
+    PyMem_Free(self->seats);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef team_methods[] = {
+    {"serve", team_serve, METH_O, "Makes the calls of one seat, in the thread of the caller, until the team ends."},
+    {"run", team_run, METH_VARARGS,
+     "Makes a call of a kernel with each of these tuples of arguments. Returns the results; an exception in place of a "
+     "result that there is not."},
+    {"end", team_end, METH_NOARGS, "Ends all threads that serve the team."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot team_slots[] = {
+    {Py_tp_new, team_new},
+    {Py_tp_dealloc, team_dealloc},
+    {Py_tp_methods, team_methods},
+    {Py_tp_doc, "Makes several calls of a kernel at once, in threads that serve it."},
+    {0, NULL},
+};
+static PyType_Spec team_spec = {"crown.compiling.native.Team", sizeof(Team), 0, Py_TPFLAGS_DEFAULT, team_slots};
+
 /* Returns what is at an address of `crown_entries`: (name, parameters, result), then the addresses of these two texts
    and of the entry. */
 static PyObject *entries(PyObject *module, PyObject *address) {
@@ -313,7 +518,9 @@ PyMODINIT_FUNC PyInit_native(void) {
     import_array();
     PyObject *module = PyModule_Create(&definition), *type = NULL;
     if (module == NULL) return NULL;
-    if ((type = PyType_FromSpec(&kernel_spec)) == NULL || PyModule_AddObject(module, "Kernel", type) < 0) {
+    if ((type = PyType_FromSpec(&kernel_spec)) == NULL || PyModule_AddObject(module, "Kernel", type) < 0 ||
+        (kernel_type = (PyTypeObject *)type, type = PyType_FromSpec(&team_spec)) == NULL ||
+        PyModule_AddObject(module, "Team", type) < 0) {
         Py_XDECREF(type);
         Py_DECREF(module);
         return NULL;

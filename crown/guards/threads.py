@@ -1,12 +1,20 @@
-"""Runs jobs of several cells in the threads of a pool. A forked process starts its own threads."""
+"""Runs jobs of several cells in threads: functions in Python's pool, calls of a kernel in a team of its own.
+
+A call takes no Python, and often less time than it takes to wake a thread. So the threads of a team watch for the next
+call for some time, without the GIL, before they sleep (see ``crown/compiling/native.c``). A forked process starts its
+own threads.
+"""
 
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from threading import Thread
 from typing import Any, TypeVar
 
+from crown.compiling.library import library
 from crown.errors import CrownError, UnusableStateError
 
 _TICK = 0.01  # seconds between two checks whether a batch must stop
@@ -26,6 +34,7 @@ class Threads:
     def __init__(self, most: int) -> None:
         self._most = most
         self._made: tuple[int, ThreadPoolExecutor] | None = None
+        self._team: tuple[int, Any] | None = None
         self._stops = False
 
     @property
@@ -35,6 +44,38 @@ class Threads:
         if self._made is None or self._made[0] != process:
             self._made = process, ThreadPoolExecutor(self._most, thread_name_prefix="crown-cell")
         return self._made[1]
+
+    @property
+    def team(self) -> Any:
+        """Returns the team of this process, an object of ``crown.compiling.native.Team``."""
+        process = os.getpid()
+        if self._team is None or self._team[0] != process:
+            from crown.compiling.native import Team
+
+            team = Team(self._most)
+            for number in range(self._most):
+                Thread(target=team.serve, args=(number,), name=f"crown-call-{number}", daemon=True).start()
+            self._team = process, team
+            weakref.finalize(self, team.end)
+        return self._team[1]
+
+    def call(self, kernel: Any, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Calls a kernel with each of these tuples of arguments: the first in this thread, the others in threads.
+
+        Returns the results; if a call raises, its exception in place of the result.
+        """
+        if len(calls) > 1 and library() is not None:
+            found: list[Any] = self.team.run(kernel, list(calls))
+            return found
+
+        def job(arguments: tuple[Any, ...]) -> Any:
+            try:
+                return kernel(*arguments)
+            except BaseException as error:
+                return error
+
+        others = [self.pool.submit(job, arguments) for arguments in calls[1:]]
+        return [job(calls[0]), *(other.result() for other in others)]
 
     def run(self, jobs: Sequence[Callable[[], _T]], check: Callable[[], None]) -> list[_T]:
         """Runs the first job in this thread, and the others in the pool. Returns the results, in order.
@@ -60,7 +101,7 @@ class Threads:
             self._stops = True
             wait(others)
             self._stops = False
-            cause = _cause(error, others)
+            cause = first_cause([error, *(failed for job in others if (failed := job.exception()) is not None)])
             if cause is error:
                 raise
             raise cause from None
@@ -72,8 +113,7 @@ class Threads:
             raise Stopped
 
 
-def _cause(error: BaseException, jobs: Sequence[Future[Any]]) -> BaseException:
-    """Returns the error that stopped the jobs."""
-    errors = [error, *(failed for job in jobs if (failed := job.exception()) is not None)]
+def first_cause(errors: Sequence[BaseException]) -> BaseException:
+    """Returns the error that stopped the jobs that raised these errors."""
     lost = [one for one in errors if isinstance(one, UnusableStateError)]
-    return [*lost, *(one for one in errors if not isinstance(one, Stopped)), error][0]
+    return [*lost, *(one for one in errors if not isinstance(one, Stopped)), *errors][0]

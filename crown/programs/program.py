@@ -77,7 +77,7 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
         """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
         ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table; ``threads``: cells of
-        each join stage that can be cut; ``selecting``: as for ``ProgramRuntime``. Raises SnapshotError for a file that
+        a program that is one join; ``selecting``: as for ``ProgramRuntime``. Raises SnapshotError for a file that
         cannot be made, and CrownError for arguments that do not go together.
         """
         if program.results is not None:
@@ -88,7 +88,8 @@ class ProgramEngine(NativeRuntime, instead="save(path) and crown.load(path) make
             raise CrownError("path=... stores the state of a single thread; leave path or threads out")
         if threads > 1 and all(grid.cells == 1 for grid in grids_of(program, threads)):
             raise CrownError(
-                "threads=N cuts groups and joins into cells, and this query has none that can be cut; leave threads out"
+                "threads=N cuts a query into cells by a column of its result, so that each has a part of the rows, and "
+                "this query has no such column; leave threads out"
             )
         try:
             memory = ProgramMemory.create(parts_of_program(program, threads), memory_budget, seed, path)

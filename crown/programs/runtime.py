@@ -116,6 +116,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self.tallies = Tallies(self.stages)
         self.header = numbers(memory.parts[0][: A.H_TABLES])  # shared by engines that share memory
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
+        self.takes_steps = True  # False if a native call has applied the whole batch
         self._in_step = False  # True within a step, and after an exception in a step whose effect is unknown
 
     @property
@@ -152,13 +153,17 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
         The generator is started already: a native call has applied its part of the batch. Closing the generator applies
         the rest without deltas. ``before_commit`` is called when all changes are applied. An error that is raised or
-        thrown in undoes the batch. ``hold``: True to yield ``READY_TO_COMMIT`` at the end, and to commit when the
-        generator continues; it must not be closed then.
+        thrown in undoes the batch.
+
+        ``hold``: True for a cell. The generator is not started. It yields the arguments of each native call, and
+        receives the status of the call, then yields None, the deltas, and ``READY_TO_COMMIT``. It commits when it
+        continues, and must not be closed before.
         """
         self.check_ready()
         batch = self._transaction(prepared, options, before_commit, hold)
         self._batch = ref(batch)
-        next(batch)
+        if not hold:
+            next(batch)
         return batch
 
     def _transaction(

@@ -95,9 +95,14 @@ class Part:
                 if step():
                     return
             except MemoryError as error:
-                raise UnusableStateError(f"{error}: the batch was applied in part") from error
+                raise self.overflow(error) from error
             if not self.budget.extend(self.number, expected):
                 raise self.budget.refusal()
+
+    @staticmethod
+    def overflow(error: MemoryError) -> UnusableStateError:
+        """Returns the error of a kernel that found the arena full within a tuple."""
+        return UnusableStateError(f"{error}: the batch was applied in part")
 
     def run_atomically(
         self,

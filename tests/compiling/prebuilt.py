@@ -17,7 +17,7 @@ import zlib
 from pathlib import Path
 
 from crown.compiling import emit, library
-from crown.compiling.build import ARM, link
+from crown.compiling.build import ARM, features, link
 from crown.compiling.folder import cache_folder
 from crown.compiling.modes import COMPILING, PLAIN
 from crown.compiling.warm import ROOT, Variant, _shares, all_variants, processors
@@ -39,7 +39,7 @@ def ensure_library() -> bool:
         "CROWN_JIT": "1",
         "CROWN_CACHE_DIR": str(cache_folder()[0]),
         "NUMBA_CPU_NAME": "generic" if _processor() in ARM else _processor(),
-        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CPU_FEATURES": features(_processor()),
     }
     subprocess.run([sys.executable, "-m", __name__], cwd=ROOT, env=environment, check=True)
     return True
@@ -60,7 +60,7 @@ def _objects(variants: list[Variant]) -> dict[Variant, Path]:
 
     folder = cache_folder()[0] / "objects"
     folder.mkdir(parents=True, exist_ok=True)
-    tools = zlib.crc32(Path(emit.__file__).read_bytes())
+    tools = zlib.crc32(Path(emit.__file__).read_bytes() + features(_processor()).encode())
     found = {}
     for name, variant in variants:
         kernel = declared[name][0]

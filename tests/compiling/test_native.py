@@ -1,8 +1,12 @@
-"""A library of some kernels, built here and called by the extension: what it takes, returns, raises and refuses."""
+"""A library of some kernels, built here and called by the extension: what it takes, returns, raises and refuses.
+
+Teams make several calls at once.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib.util
 import inspect
 import os
@@ -11,6 +15,8 @@ import subprocess
 import sys
 import sysconfig
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +28,7 @@ import pytest
 from crown.compiling import library
 from crown.compiling.build import link
 from crown.compiling.signatures import variants
+from crown.guards.threads import Threads
 from crown.kernels import batches
 from crown.kernels.memory import arena as A
 from crown.kernels.memory import tables
@@ -173,3 +180,77 @@ def test_objects_for_another_processor_have_the_same_entries() -> None:
     assert made[:5] == b"\x7fELF\x02"
     assert int.from_bytes(made[18:20], "little") == 183, "the machine of an ELF file: AArch64"
     assert b"entry_of_extent" in made
+
+
+@pytest.fixture
+def team(native: ModuleType) -> Iterator[Any]:
+    """A team with two threads."""
+    made = native.Team(2)
+    serving = [threading.Thread(target=made.serve, args=(number,)) for number in range(2)]
+    for thread in serving:
+        thread.start()
+    yield made
+    made.end()
+    for thread in serving:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_a_team_makes_calls_at_once_and_returns_what_each_has_left(kernels: dict[str, Any], team: Any) -> None:
+    full = np.zeros(200, np.int64)
+    A.format_arena(full, 1, int(A.header_words(1)) + 1, 7)
+    for wait in (0.0, 0.0, 0.01, 0.0, 0.3):  # the threads watch for some time, then sleep
+        time.sleep(wait)
+        values = [(np.arange(n),) for n in (5, 7, 9)]
+        assert team.run(kernels["extent"], values) == [(0, 4), (0, 6), (0, 8)]
+        assert team.run(kernels["extent"], values[:1]) == [(0, 4)]
+        fresh = np.zeros(4096, np.int64)
+        A.format_arena(fresh, 1, 4096, 7)
+        left = team.run(kernels["new_table"], [(fresh, 1), (full, int(tables.table_at(0)))])
+        assert left[0] is None
+        assert isinstance(left[1], MemoryError)
+
+
+def test_a_team_refuses_what_it_cannot_call_and_goes_on(kernels: dict[str, Any], team: Any) -> None:
+    extent, values = kernels["extent"], (np.arange(3),)
+    for wrong, error in (
+        ((extent, [values] * 4), "makes 1 to 3 calls"),
+        ((extent, []), "makes 1 to 3 calls"),
+        ((extent, [values, (5,)]), "takes for values"),
+        ((extent, [values, ()]), "takes 1 arguments"),
+        ((extent, [values, 7]), "are a tuple"),
+        ((len, [values]), "Kernel"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=error):
+            team.run(*wrong)
+    assert team.run(extent, [values] * 3) == [(0, 2)] * 3
+    with pytest.raises(IndexError, match="2 seats"):
+        team.serve(2)
+
+
+@pytest.mark.parametrize("native_calls", [True, False])
+def test_calls_in_threads_return_results_and_exceptions(native_calls: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if native_calls and library.library() is None:
+        pytest.skip("kernels are called by Numba")
+    if not native_calls:
+        monkeypatch.setattr("crown.guards.threads.library", lambda: None)
+    before, threads = threading.active_count(), Threads(2)
+    assert threads.call(batches.extent, [(np.arange(4),)]) == [(0, 3)]
+    assert threading.active_count() == before  # one call needs no thread
+    assert threads.call(batches.extent, [(np.arange(n),) for n in (4, 5, 6)]) == [(0, 3), (0, 4), (0, 5)]
+    full = np.zeros(200, np.int64)
+    A.format_arena(full, 1, int(A.header_words(1)) + 1, 7)
+    failed = threads.call(tables.new_table, [(full.copy(), np.int64(tables.table_at(0))) for _ in range(3)])
+    assert [type(one) for one in failed] == [MemoryError] * 3
+    child = os.fork()
+    if child == 0:  # its threads are its own
+        os._exit(threads.call(batches.extent, [(np.arange(n),) for n in (4, 5)]) != [(0, 3), (0, 4)])
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert threads.call(batches.extent, [(np.arange(n),) for n in (7, 8)]) == [(0, 6), (0, 7)]
+    if native_calls:
+        del threads
+        gc.collect()
+        until = time.monotonic() + 10
+        while threading.active_count() > before:
+            assert time.monotonic() < until, "the threads of a team end with it"
+            time.sleep(0.01)

@@ -385,7 +385,7 @@ def test_a_durable_view_has_its_windows_again(tmp_path: Path) -> None:
 
 
 def test_windows_hold_with_threads_too() -> None:
-    sql, schema = QUERIES["groups"], Schema.of(TABLES)
+    sql, schema = QUERIES["bag"], Schema.of(TABLES)
     views = [crown.view(sql, TABLES, threads=n, windows=WINDOWS["ttl"]) for n in (1, 2)]
     random, database = Random(8), Database(TABLES)
     for turn in range(8):

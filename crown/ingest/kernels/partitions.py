@@ -10,8 +10,8 @@ from crown.kernels.memory.tables import mix
 @device
 def cell_of(word, cells):
     """Returns the cell of a value, or of the hash of a text. The high bits decide, so neighbouring ids are
-    distributed."""
-    return ((mix(ZERO, word) >> 33) & 0x7FFFFFFF) % cells
+    distributed. A product is a tenth of the time of a division."""
+    return ((mix(ZERO, word) >> 33) & 0x7FFFFFFF) * cells >> 31
 
 
 @kernel("words, int, words")

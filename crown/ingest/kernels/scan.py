@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from crown.ingest.kernels.partitions import cell_of
 from crown.kernels.jit import device, kernel
-from crown.kernels.memory.addresses import call, halves_at, load8, load32, load64
+from crown.kernels.memory.addresses import call, halves_at, load8, load32, load64, words_at
 from crown.kernels.memory.arena import ONE, ZERO
 from crown.kernels.memory.pointers import constants, words
 from crown.kernels.memory.tables import mix
@@ -84,17 +84,17 @@ def _value(data, form, i):
 
 @device
 def _within(data, form, first, size, low, high):
-    """Returns a word whose bit ``j`` is 1 if the value of row ``j`` is in a range. Each form has its own loop, so that
-    the compiler can vectorize it."""
+    """Returns a word whose bit ``j`` is 1 if the value of row ``j`` is in a range. Each form has its own loop over a
+    pointer, so that the compiler can vectorize it: it takes addresses for a table, which it reads value by value."""
     found = ZERO
     if form == WORD:
+        values = words_at(data + 8 * first, size)
         for j in range(size):
-            value = load64(data + 8 * (first + j))
-            found |= (ZERO + ((value >= low) & (value <= high))) << j
+            found |= (ZERO + ((values[j] >= low) & (values[j] <= high))) << j
     elif form == HALF:
+        halves = halves_at(data + 4 * first, size)
         for j in range(size):
-            value = load32(data + 4 * (first + j))
-            found |= (ZERO + ((value >= low) & (value <= high))) << j
+            found |= (ZERO + ((halves[j] >= low) & (halves[j] <= high))) << j
     else:
         for j in range(size):
             value = _value(data, form, first + j)
@@ -211,6 +211,10 @@ def _rows_of_cell(batch, plan, i, size):
         texts = _buffer(child, 2)
         for j in range(size):
             found |= (ZERO + (cell_of(_hash_of_text(data, texts, first + j), cells) == cell)) << j
+    elif form == WORD:  # each has its own loop, as in ``_within``
+        values = words_at(data + 8 * first, size)
+        for j in range(size):
+            found |= (ZERO + (cell_of(values[j], cells) == cell)) << j
     else:
         for j in range(size):
             found |= (ZERO + (cell_of(_value(data, form, first + j), cells) == cell)) << j
@@ -245,9 +249,10 @@ def _rows(batch, plan, start, octets, n, rows, found):
                 at += TEST
             read |= holds
         for j in range(size):
+            mine += (every >> j) & 1
+        for j in range(size):
             rows[k] = i + j
             k += (read >> j) & 1
-            mine += (every >> j) & 1
     found[2] = n - mine
     return k
 
@@ -257,10 +262,10 @@ def _write_words(data, first, rows, every, k, out, at):
     """Writes the codes of a column of words. Returns False if one of them is the code of NULL."""
     least = ZERO
     if every:
+        values = words_at(data + 8 * first, k)
         for j in range(k):
-            code = load64(data + 8 * (first + j))
-            out[at + j] = code
-            least = min(least, code)
+            out[at + j] = values[j]
+            least = min(least, values[j])
     else:
         for j in range(k):
             code = load64(data + 8 * (first + rows[j]))
@@ -330,13 +335,16 @@ def _weights(batch, place, rows, k, n, most, out):
     if _some_null(batch, place, n):
         return False
     child = _child(batch, place)
-    data = _buffer(child, 1) + 8 * _first(batch, child)
+    weights = words_at(_buffer(child, 1) + 8 * _first(batch, child), n)
     low, high = ZERO, ZERO
     for i in range(n):
-        weight = load64(data + 8 * i)
-        low, high = min(low, weight), max(high, weight)
+        low, high = min(low, weights[i]), max(high, weights[i])
+    if k == n:
+        for i in range(n):
+            out[i] = weights[i]
+        return low >= -most and high <= most
     for j in range(k):
-        out[j] = load64(data + 8 * rows[j])
+        out[j] = weights[rows[j]]
     return low >= -most and high <= most
 
 

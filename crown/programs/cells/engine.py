@@ -1,7 +1,7 @@
 """The engine of a program in several cells, each of which is a whole ``ProgramEngine`` over its part of the rows.
 
-    changes -> every cell selects its rows -> the batch and its first deltas, in a thread per cell
-            -> the deltas of all cells -> commit of all cells, or of none
+    changes -> the native calls of all cells, each of which selects its rows, in a thread per cell
+            -> the steps that they leave, in a thread per cell -> the deltas of all cells -> commit of all, or of none
 
 Cells share nothing but the budget of memory. A relation is partitioned by the hash of a column, or every cell has all
 of its rows (``plans.search.cells.whole``). So their results are disjoint. The kernels run without the GIL.
@@ -10,7 +10,7 @@ of its rows (``plans.search.cells.whole``). So their results are disjoint. The k
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from crown.engine.delivery import Batches, Delivery, in_turns, next_turn
 from crown.engine.statistics import summed
 from crown.guards.arguments import path_of
 from crown.guards.interrupts import Uninterrupted
-from crown.guards.threads import Stopped, Threads
+from crown.guards.threads import Stopped, Threads, first_cause
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import relations_of
@@ -28,6 +28,7 @@ from crown.ingest.tables.frames import kept
 from crown.ingest.tables.given import HashPartition
 from crown.programs.cells.result import CellsResultReader
 from crown.programs.delta_options import ALL_DELTAS, NO_DELTAS, DeltaOptions
+from crown.programs.kernels import pipeline as kernels
 from crown.programs.program import ProgramEngine
 from crown.stages.state import memory
 from crown.stages.state.memory import ProgramMemory, parts_of_program
@@ -203,25 +204,23 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
     ) -> Batches:
         """Applies a batch to all cells or to none, while the generator is consumed.
 
-        Yields None first, then the deltas. A cell applies the batch and makes its first deltas in one job: for most
-        batches these are all, so each thread is woken once.
+        Yields None first, then the deltas. One job of each cell makes its native call. Another takes the steps that the
+        call has left, and makes the first deltas: for most batches these are all.
         """
         parallel = prepared.rows >= _FEW and self.memory.budget.words >= ADDRESSABLE
         transactions: _Transactions = {}
         deltas = options.deltas
-
-        def begin(number: int) -> list[Any]:
-            cell, part = self.cells[number], prepared.cells[number]
-            transactions[number] = cell.transaction(part, self._options_of(options, cell), hold=True)
-            return next_turn(transactions[number])
-
         try:
-            turns = self._run_in_cells([partial(begin, number) for number in range(len(self.cells))], parallel)
+            everyone = range(len(self.cells))
+            for numbers in [everyone] if parallel else [[number] for number in everyone]:
+                self._begin(numbers, prepared, options, transactions)
+            cells = [transactions[number] for number in everyone]
+            takes_steps = any(cell.takes_steps for cell in self.cells)
+            turns = self._run_in_cells([partial(next_turn, cell) for cell in cells], parallel and takes_steps)
             try:
                 yield None
             except GeneratorExit:
                 deltas = False
-            cells = [transactions[number] for number in range(len(self.cells))]
             for batch in in_turns(cells, turns, partial(self._run_in_cells, parallel=parallel)):
                 if deltas:
                     try:
@@ -235,6 +234,30 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
             raise
         for transaction in transactions.values():
             next(transaction, None)
+
+    def _begin(
+        self, numbers: Iterable[int], prepared: PreparedBatch, options: DeltaOptions, transactions: _Transactions
+    ) -> None:
+        """Begins the batch in some cells, and makes their native calls, all at once.
+
+        This thread prepares the calls: threads that run Python wait for one another.
+        """
+        asked: dict[int, Any] = {}
+        for number in numbers:
+            cell = self.cells[number]
+            batch = cell.transaction(prepared.cells[number], self._options_of(options, cell), hold=True)
+            transactions[number] = batch
+            asked[number] = next(batch)
+        while asked := {number: call for number, call in asked.items() if call is not None}:
+            statuses, failures = self._threads.call(kernels.run, list(asked.values())), list[BaseException]()
+            for number, status in zip(asked, statuses, strict=True):  # every cell is told how its call has ended
+                batch, failed = transactions[number], isinstance(status, BaseException)
+                try:
+                    asked[number] = batch.throw(status) if failed else batch.send(status)
+                except BaseException as error:
+                    failures.append(error)
+            if failures:
+                raise first_cause(failures)
 
     def _run_in_cells(self, jobs: Sequence[Callable[[], _T]], parallel: bool) -> list[_T]:
         """Runs a job of each cell, in parallel if the cells may. Returns the results.

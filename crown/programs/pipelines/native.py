@@ -14,6 +14,7 @@ from typing import Any
 from typing_extensions import override
 
 from crown.engine.delivery import READY_TO_COMMIT
+from crown.guards.threads import Stopped
 from crown.ingest.batch import PreparedBatch
 from crown.programs.delta_options import NO_DELTAS, DeltaOptions
 from crown.programs.kernels import pipeline as kernels
@@ -83,13 +84,18 @@ class NativeRuntime(ProgramRuntime):
         before_commit: Callable[[], None] | None,
         hold: bool,
     ) -> Generator[Any, None, None]:
-        """Makes the native call before it yields None. Takes steps from where the call has stopped."""
+        """Makes the native call before it yields None; if it may only ``hold``, it yields the arguments, and the caller
+        makes the call. Takes steps from where the call has stopped."""
         status, unscanned = kernels.NOT_SCANNED, prepared.unscanned
+        self.takes_steps = True
         try:
             pipeline.open(unscanned)
             self._open_batch()
             self._in_step = True
-            status = pipeline.run(options, unscanned)
+            if hold:
+                status = yield from pipeline.calls(options, unscanned)
+            else:
+                status = pipeline.run(options, unscanned)
             if status == kernels.NOT_SCANNED:
                 self._in_step = False
                 self._close_batch(changed=False)
@@ -98,7 +104,7 @@ class NativeRuntime(ProgramRuntime):
                     self.base_tables.record_complete()
                     if pipeline.linear:
                         pipeline.update_row_counts(self.tallies)
-                    self._in_step = False
+                    self._in_step = self.takes_steps = False
                     deltas = pipeline.deltas() if options.deltas else []
                     try:
                         yield None
@@ -118,6 +124,8 @@ class NativeRuntime(ProgramRuntime):
                 self._in_step = True  # until the steps have the nets that undo it
         except BaseException as error:
             pipeline.withdraw(unscanned)
+            if isinstance(error, Stopped) and status == kernels.NOT_SCANNED:
+                self._in_step = False  # the call was not made
             if status in kernels.ALL_DONE and self.lost:
                 pipeline.note_counts(prepared)
                 self.base_tables.tally(prepared, -1)

@@ -35,10 +35,11 @@ Operators with state also have:
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import mul
 from sys import maxsize
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -77,7 +78,7 @@ from crown.store.zset import SECRET, Zset
 from plans.expressions.expr import Expr
 from plans.schema import Column
 
-_KEPT_WORDS = 1 << 18  # words of memory that stay from batch to batch
+_KEPT_WORDS = 1 << 20  # words of memory that stay from batch to batch
 _ROWS_OF_ROOM = 1 << 8  # there is room for a multiple of so many rows, so that the next batch fits, too
 _SMALL_MESSAGE_ROWS = 64  # there is room for a message of so many rows before they are counted
 # After so many batches with mostly new texts, the next batches take steps, which test texts before they store them.
@@ -85,6 +86,10 @@ _MAX_UNKNOWN_BATCHES = 3
 _PAUSED_BATCHES = 100
 _MAX_PLANS = 8  # of batches with other columns, or in another order, which are kept
 _NO_WORDS = np.empty(0, np.int64)
+
+Calls = Generator[tuple[Any, ...], int, int]
+"""Yields the arguments of calls of the kernel, each of which the caller makes, and receives the status. Returns the
+last one."""
 
 Stateful = JoinOperator | GroupsOperator | PointwiseOperator | CountDerived | EndRound | TopOperator | OverOperator
 Operator = FeedOperator | NetOperator | UnionOperator | JoinInputOperator | BeginRounds | Stateful
@@ -238,9 +243,14 @@ class Pipeline:
                 pa.RecordBatch._import_from_c(self._address + 8 * at, batch.batch.schema)
 
     def run(self, options: DeltaOptions, batches: Sequence[Unscanned]) -> int:
-        """Applies the batch. Returns ``DONE``, or why the call stopped. Raises UnusableStateError if an arena is full.
+        """Applies the batch. Returns ``DONE``, or why the call stopped. See ``calls``."""
+        return made(self.calls(options, batches))
 
-        If the call stops for unknown texts before the gate, nothing has changed yet: the texts are looked up, and the
+    def calls(self, options: DeltaOptions, batches: Sequence[Unscanned]) -> Calls:
+        """Applies the batch by calls that the caller makes: yields their arguments. Returns what ``run`` returns.
+        Raises UnusableStateError if an arena is full.
+
+        If a call stops for unknown texts before the gate, nothing has changed yet: the texts are looked up, and the
         batch is applied again.
         """
         budget, dictionary = self._base.budget, self._base.dictionary
@@ -250,11 +260,12 @@ class Pipeline:
                     budget.allow(part.number)
                 if self._has_texts:
                     budget.allow(dictionary.part)
-            if not self._has_texts:
-                return self._call(self._address, options.deltas)
             with dictionary.lock:
-                status = self._call(self._address, options.deltas)
-                if status != kernels.UNKNOWN_TEXT:
+                try:
+                    status = yield self._arguments(self._address, options.deltas)
+                except MemoryError as error:
+                    raise self._last_part.overflow(error) from error
+                if status != kernels.UNKNOWN_TEXT or not self._has_texts:
                     return status
                 gate_passed = self._state[kernels.R_OPERATOR] >= self._before_gate
                 try:
@@ -269,27 +280,19 @@ class Pipeline:
                     self._paused_batches = _PAUSED_BATCHES
             self.open(batches)
 
-    def _call(self, address: int, deltas: bool) -> int:
-        """Calls the kernel. ``address``: that of the exported batches, or 0 to write only the message.
-
-        Raises UnusableStateError if an arena is full.
-        """
-        status, plan = 0, self._plan
+    def _arguments(self, address: int, deltas: bool) -> tuple[Any, ...]:
+        """Returns the arguments of a call. ``address``: of the exported batches, or 0 to write only the message."""
+        plan, budget = self._plan, self._base.budget
         assert plan is not None, "a batch is open"
-
-        def work() -> bool:
-            nonlocal status
-            dictionary, octets = self._base.dictionary.memory
-            for place, expr in plan.lookups.items():
-                self._memory[place] = self._base.dictionary.lookup(expr).address
-            status = kernels.run(
-                address, deltas, plan.words, plan.texts, dictionary, octets, self._base.arena, self._memory,
-                self._state_array, self._slots, *self._message,
-            )  # fmt: skip
-            return True
-
-        self._last_part.run_until_done(work)
-        return int(status)
+        if not budget.fixed:
+            budget.allow(self._last_part.number)
+        dictionary, octets = self._base.dictionary.memory
+        for place, expr in plan.lookups.items():
+            self._memory[place] = self._base.dictionary.lookup(expr).address
+        return (
+            address, deltas, plan.words, plan.texts, dictionary, octets, self._base.arena, self._memory,
+            self._state_array, self._slots, *self._message,
+        )  # fmt: skip
 
     def _write_plan(self) -> _Written:
         """Returns the plan for the current scans of the sources, and keeps it."""
@@ -409,7 +412,7 @@ class Pipeline:
             return list(self._records.batches(Zset.of_columns(rows[:width], rows[width])))
         if message_words > len(self._message[0]):
             self._message = _message(message_words)
-            self._call(0, True)
+            kernels.run(*self._arguments(0, True))
         assert self._records is not None, "there is a message"
         return [self._records.read(self._message[0])]
 
@@ -419,6 +422,21 @@ class Pipeline:
         if len(self._memory) > _KEPT_WORDS:
             self._room = [0] * len(self._room)  # first: an interrupt may raise before any line
             self._memory, self._slots = _NO_WORDS, np.empty(0, np.int32)
+
+
+def made(calls: Calls) -> int:
+    """Makes calls, one after the other. Returns what ``calls`` returns."""
+    try:
+        arguments = next(calls)
+        while True:
+            try:
+                status = kernels.run(*arguments)
+            except BaseException as error:
+                arguments = calls.throw(error)
+            else:
+                arguments = calls.send(status)
+    except StopIteration as end:
+        return int(end.value)
 
 
 def _message(words: int) -> tuple[np.ndarray, np.ndarray]:

@@ -110,15 +110,19 @@ def load(plan: Plan, grid: Grid, rates: Mapping[str, float] | None = None) -> fl
 
 
 def grid_of(stage: JoinStage, cells: int) -> Grid:
-    """Returns how a join stage is cut into cells inside one process: one cell if it cannot be cut, or counts
-    triangles."""
+    """Returns how a join stage is cut into cells: one cell if it cannot be cut, or counts triangles."""
     names = separating(stage)
     return Grid() if stage.plan.count is not None or not names else solve(stage.plan, cells, names=names)
 
 
 def grids_of(program: Program, threads: int) -> list[Grid]:
-    """Returns how each stage of a program is cut for this number of threads."""
-    return [grid_of(stage, threads) if isinstance(stage, JoinStage) else Grid() for stage in program.stages]
+    """Returns how each stage of a program is cut inside one engine of this number of threads.
+
+    Only a program that is one join is cut so: most of its time goes into the rows of its deltas. A native call applies
+    the stages of any other program in less time than cells of its joins and the steps behind them.
+    """
+    only = program.only_join
+    return [Grid() if only is None or stage is not only else grid_of(only, threads) for stage in program.stages]
 
 
 def solve(plan: Plan, cells: int, rates: Mapping[str, float] | None = None, names: Sequence[str] | None = None) -> Grid:

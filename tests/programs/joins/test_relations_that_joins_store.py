@@ -133,5 +133,6 @@ def test_relations_that_another_stage_reads_again_are_counted_by_the_base_tables
     assert not ProgramEngine.create(made).base_tables._stored
     made = program("SELECT x.b, SUM(x.b) AS n FROM r x JOIN r y ON x.b = y.b GROUP BY x.b", SCHEMA)
     assert ProgramEngine.create(made).base_tables._stored
-    assert ProgramEngine.create(made, threads=2).base_tables._stored
+    pairs = program("SELECT x.b, x.a FROM r x JOIN r y ON x.b = y.b", SCHEMA)
+    assert ProgramEngine.create(pairs, threads=2).base_tables._stored
     assert not ProgramEngine.create(made, on_missing="trust").base_tables._stored
