@@ -148,6 +148,12 @@ class Journal:
         """Returns the batches that are in the log, the oldest first, each with its note. O(bytes of the log)."""
         return history(self.folder, self.identity.view)
 
+    def moved(self, folder: Path) -> None:
+        """Continues under the name that the folder was given. The open files are the same."""
+        assert self._segment is not None
+        self.folder, self._segment.path = folder, folder / self._segment.path.name
+        self._mapped = None if self._mapped is None else folder / self._mapped.name
+
     # -- a batch -------------------------------------------------------------------------------------------------------
 
     def check_writable(self) -> None:

@@ -136,6 +136,25 @@ def unweighted(rows: pa.Table) -> pa.Table:
     return rows.drop_columns([WEIGHT]).take(pa.array(np.repeat(np.arange(len(rows)), weights)))
 
 
+def fitted(rows: pa.Table, before: Table, now: Table) -> pa.Table:
+    """Returns rows with weights of a table in other columns: a column that was not there, or had another type, is NULL.
+
+    No rows if this may not be NULL, or if rows must not be equal: then every view that reads the table is a new one.
+    """
+    if before == now:
+        return rows
+    missing = {c.name for c in now.columns if (old := before.column(c.name)) is None or old.type != c.type}
+    required = {c.name for c in now.columns if now.required(c.name)}
+    if now.distinct or now.key != before.key or any(n in missing or not before.required(n) for n in required):
+        return with_weights(nothing(now), 1)
+    given = dict(zip((name.lower() for name in rows.column_names), rows.columns, strict=True))
+    columns = [
+        pa.nulls(rows.num_rows, field.type) if field.name in missing else given[field.name.lower()]
+        for field in schema_of(now)
+    ]
+    return pa.table(columns, schema_of(now)).append_column(WEIGHT, rows[WEIGHT])
+
+
 def difference(now: pa.Table, before: pa.Table) -> pa.Table:
     """Returns the changes that turn the rows ``before`` into the rows ``now``, both with weights. O(rows)."""
     names = [name for name in now.column_names if name != WEIGHT]

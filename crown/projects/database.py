@@ -28,6 +28,7 @@ from crown.durable.opening import reopened_database
 from crown.errors import CrownError, ProjectError
 from crown.guards.arguments import Size
 from crown.ingest.tables.columns import WEIGHT
+from crown.projects.changes import fitted
 from crown.projects.definitions import Defined, defined
 from crown.projects.order import digest_of, in_order
 from crown.projects.quarantine import QUARANTINE, Quarantine, counts
@@ -172,8 +173,26 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
             "views": {one.name: one.digest for one in ordered},
         }
         queries = {one.name: one.query for one in fresh}
-        self.define(queries, drop=stale, tables=schema if moved else None, note=note)
+        if moved:
+            self._refit(schema, stale, {**note, "texts": "", "views": {}})
+            stale = []
+        self.define(queries, drop=stale, note=note)
         self._stale = {*queries, *self._stale}.intersection(self.views)
+
+    def _refit(self, schema: Schema, views: Collection[str], note: Mapping[str, Any]) -> None:
+        """Drops all views, and gives the tables other columns. They keep their rows, which the views have until a run has
+        read the sources whose columns are others. ``note``: of a state without views, if the process dies."""
+        rows = {
+            table.name: fitted(self.table(table.name), table, schema[table.name])
+            for table in self.tables
+            if table.name in schema and schema[table.name] != table
+        }
+        self.define({}, drop=views, tables=schema, note=note)
+        self._running = True
+        try:
+            self.update(rows)
+        finally:
+            self._running = False
 
     def _refuse_removed_versions(self, source_: str) -> None:
         for name in self._strict:

@@ -309,7 +309,7 @@ def _of_list(function: str) -> Callable[[AggregateCall, Add], Expr]:
 def _of_bits(aggregate: AggregateCall, add: Add) -> Expr:
     if aggregate.values[0].type not in ("int32", "int64"):
         raise PlanError(f"{aggregate.function.upper()} needs a whole number, not {aggregate.values[0].type}")
-    return add(replace(aggregate, distinct=False))
+    return add(replace(aggregate, distinct=aggregate.distinct and aggregate.function == "bit_xor"))
 
 
 _REWRITES: dict[str, Callable[[AggregateCall, Add], Expr]] = {

@@ -30,6 +30,8 @@ COFACTOR = "cofactor"
 
 SHAPES = {"skewness": 3, "skewness_samp": 3, "kurtosis": 4, "kurtosis_samp": 4}
 """Aggregates of one argument that are computed from the sums of its powers, up to this one."""
+DISTINCT = ("count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", *SHAPES, "bit_xor")
+"""Aggregates that may read each value once, and then have another result."""
 FEWEST = {"var_samp": 2, "stddev_samp": 2, "covar_samp": 2, "skewness_samp": 3, "kurtosis_samp": 4}
 """The least number of values for which an aggregate is not NULL. The others need one."""
 

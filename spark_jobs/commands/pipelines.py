@@ -38,7 +38,7 @@ _WHAT = {
     "status": "show how the pipeline is doing, without Spark, also while another process watches it",
     "drop": "drop views (--view) whose definitions were deleted, with their tables; no source is read",
     "restore": "bring sources, views and tables back to what they were after an earlier version (--to)",
-    "full-refresh": "forget the state and the tables, and compute everything again",
+    "full-refresh": "compute everything again, into a new state and new tables",
 }
 _OF_VIEWS = ("refresh", "drop", "full-refresh")
 

@@ -156,7 +156,7 @@ def described(log: CellLog, found: list[str] | None) -> dict[str, Any]:
     newest batch (None: not known), and the troubles found (None: not checked).
     """
     (batches, snapshots), sizes = log.listed(), log.files()
-    note = read_note(log.folder, batches[-1]) if batches else None
+    note = read_note(log.folder, log.newest())
     state = note["state"] if note is not None else {}
     return {
         "cell": int(log.cell),
@@ -173,7 +173,7 @@ def described(log: CellLog, found: list[str] | None) -> dict[str, Any]:
 
 def segments_of(logs: Iterable[CellLog]) -> list[str]:
     """Returns how the engines of an operator run each part of the stages; nothing if no cell has a note of it."""
-    notes = (read_note(log.folder, batch) for log in logs for batch in log.batches()[-1:])
+    notes = (read_note(log.folder, log.newest()) for log in logs)
     return next((note["batch"] for note in notes if note is not None and "batch" in note), [])
 
 

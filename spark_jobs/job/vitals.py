@@ -35,7 +35,9 @@ class Vitals:
     """One cell of an operator after its newest batch; times in milliseconds.
 
     ``median_ms``, ``restored`` and ``redone`` are over the ``seen`` newest batches: the median time of a batch in the
-    cell, the number that found no live engine of the batch before, and the number that were executed again. ``late``
+    cell, the number that found no live engine of the batch before, and the number that were executed again. If the
+    cell was made by ``--recell`` after its ``batch``, it has executed none: ``seen`` is 0, and ``rows``, ``deltas``,
+    ``milliseconds`` and ``median_ms`` are −1. ``late``
     and ``expired``: rows of relations with windows, since the stream began; ``watermarks``: of relations with windows
     by event time. ``outdated``: changes of relations with upserts that were older than the last change of their key.
     ``amplified``: notes about changes that yielded too many deltas. ``resident_bytes``: of the state in memory, −1 if
@@ -76,10 +78,15 @@ class Vitals:
         notes += [f"watermark of {name} {mark}" for name, mark in self.watermarks.items()]
         notes += [f"{self.outdated:,} changes too old"] if self.outdated else []
         notes += [f"amplified in batch {note}" for note in self.amplified[-1:]]
+        done = "no batch since its rows were cut anew"
+        if self.seen:
+            done = (
+                f"{self.rows:>10,} rows in  {self.deltas:>12,} deltas out  {self.milliseconds:>7,.0f} ms "
+                f"(median {self.median_ms:,.0f})"
+            )
         return (
-            f"cell {self.cell}: batch {self.batch}  {self.rows:>10,} rows in  {self.deltas:>12,} deltas out  "
-            f"{self.milliseconds:>7,.0f} ms (median {self.median_ms:,.0f})  state {self.state_rows:,} rows "
-            f"{size(self.state_bytes)}" + (f"  ({', '.join(notes)})" if notes else "")
+            f"cell {self.cell}: batch {self.batch}  {done}  state {self.state_rows:,} rows {size(self.state_bytes)}"
+            + (f"  ({', '.join(notes)})" if notes else "")
         )
 
 
@@ -98,20 +105,21 @@ def _notes(cell: Folder) -> dict[int, dict[str, Any]]:
 def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vitals:
     newest = max(notes)
     note, state = notes[newest], notes[newest]["state"]
+    ran = {number: each for number, each in notes.items() if "total_ms" in each}  # not the note of --recell
     windows = state.get("windows", {})
     return Vitals(
         stream=operator.parent.name,
         operator=operator.name,
         cell=cell,
         batch=newest,
-        rows=note["rows"],
-        deltas=note["deltas"],
-        milliseconds=note["total_ms"],
-        median_ms=statistics.median(each["total_ms"] for each in notes.values()),
-        seen=len(notes),
-        restored=sum(each["restored"] >= 0 for number, each in notes.items() if number),  # not the first batch
-        redone=sum(each["redone"] for each in notes.values()),
-        quarantined=sum(each["bad"] for each in notes.values()),
+        rows=note.get("rows", -1),
+        deltas=note.get("deltas", -1),
+        milliseconds=note.get("total_ms", -1.0),
+        median_ms=statistics.median(each["total_ms"] for each in ran.values()) if ran else -1.0,
+        seen=len(ran),
+        restored=sum(each["restored"] >= 0 for number, each in ran.items() if number),  # not the first batch
+        redone=sum(each["redone"] for each in ran.values()),
+        quarantined=sum(each["bad"] for each in ran.values()),
         state_rows=state["input_rows"],
         state_bytes=state["live_bytes"],
         absent=sum(state["missing_deletes"].values()),

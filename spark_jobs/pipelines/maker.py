@@ -258,10 +258,6 @@ class Maker:
                 self.finish(database, redone)
             if not database.note:
                 raise never
-            if any(name not in database.schema for name in database.note["views"]):
-                raise SourceError(
-                    "the columns of a source have changed, and no run has succeeded since: run the pipeline first"
-                )
             demand(database)
             with record.failures():
                 report.phases["open"] = time.monotonic() - begun
@@ -295,6 +291,7 @@ class Maker:
     ) -> None:
         """Writes a version to the places of all views, and reports the counts of rows."""
         with report.phase("write"):
+            self._state.adopt(database)
             report.changed = self._delivery.deliver(database, note, deltas)
             self._commit(database)
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,8 @@ class Pipeline:
         return self._maker.drop(views, self._definitions)
 
     def full_refresh(self, *views: str) -> Report:
-        """Deletes the state and the tables of the views, and computes everything again.
+        """Computes everything again, from all rows of the sources, and replaces the state and the tables of the views.
+        If it fails, nothing has changed.
 
         ``views``: computes only these views and those that read them, from the rows in the state; the other views do
         not change. Raises SourceError if there is no such view.
@@ -292,12 +294,11 @@ class Pipeline:
             selected = analysis.with_read(only, sources) if only or sources else None
             analysis = analysis.reading(sources)
             alone.enter_context(self._state.alone())  # where another process has it, no run of it has failed
-            if fresh:
-                self._state.forget()
+            opened = partial(self._state.rebuilt, empty=True) if fresh else partial(self._state.opened)
             while True:
                 with ExitStack() as held:
                     with self._record.failures(), report.phase("open"):
-                        database, redone = held.enter_context(self._state.opened(schema))
+                        database, redone = held.enter_context(opened(schema))
                         self._maker.finish(database, redone, forgotten)
                     held.callback(self._maker.end)
                     while database.tables == tuple(schema.values()):
@@ -316,8 +317,7 @@ class Pipeline:
                         with self._record.failures(), report.phase("analyze"):
                             analysis = self._current()
                             schema = self._tables(analysis)
-                with self._record.failures(), report.phase("open"):
-                    self._state.rebuild(schema)
+                opened = partial(self._state.rebuilt)
 
     def follow(self, other: Pipeline) -> None:
         """Takes over the definitions, sources and places of another pipeline of the same folder, which has analyzed

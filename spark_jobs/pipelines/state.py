@@ -17,9 +17,8 @@ from crown.durable.identity import Identity
 from crown.durable.opening import reopened_database
 from crown.durable.recovery import damaged, history
 from crown.errors import CrownError, DamagedStateError, FunctionError, LockedStateError
-from crown.ingest.tables.columns import WEIGHT
-from crown.projects.changes import nothing, schema_of, with_weights
-from plans.schema import Schema, Table
+from crown.projects.changes import fitted
+from plans.schema import Schema
 from spark_jobs.errors import CheckpointError
 
 _REPLAY = 256
@@ -30,14 +29,23 @@ _LOOKS = 3
 """How often the log of a running pipeline is read before its history counts as empty."""
 
 
+class _NewDatabase(DurableDatabase):
+    """A database that replaces the state of a pipeline while it is open."""
+
+    def moved(self, folder: Path) -> None:
+        """Continues under the name that its folder was given."""
+        self._journal.moved(folder)
+
+
 class PipelineState:
     """The folder ``crown`` of a pipeline: the database, and the version that the tables of the views have."""
 
     def __init__(self, path: Path, keep: int, verify: bool = False) -> None:
         self._path = path
         self._folder = path / "crown"
-        self._removed = path / "crown.gone"
-        self._fresh, self._old = self._folder / "state.new", self._folder / "state.old"
+        self._state, self._mark = self._folder / "state", self._folder / "committed.json"
+        self._new_state, self._new_mark = self._folder / "state.new", self._folder / "committed.new"
+        self._old = self._folder / "state.old"
         self._keep = keep
         self._verify = verify
         self._replayed = 0
@@ -51,7 +59,7 @@ class PipelineState:
     def alone(self) -> Iterator[None]:
         """Locks the pipeline: no other process runs, restores or refreshes it meanwhile.
 
-        The lock of the database is not enough: a full refresh deletes its folder, and another schema replaces it.
+        The lock of the database is not enough: a full refresh, and another schema, replace its folder.
         """
         self._path.mkdir(parents=True, exist_ok=True)
         try:
@@ -64,21 +72,13 @@ class PipelineState:
             lock.release()
 
     def current(self) -> Path | None:
-        """Returns the folder of the database; None before the first run. First finishes a deletion or a replacement
-        that a dead process left unfinished."""
-        found = self._folder / "state"
-        if not found.exists() and self._old.exists():
-            self._fresh.rename(found)
-        for folder in (self._old, self._removed):
+        """Returns the folder of the database; None before the first run. First finishes what a dead process began: it
+        completes a replacement, and deletes a database that was not to replace the state yet."""
+        if self._old.exists() and not self._state.exists():
+            self._replace()
+        for folder in (self._old, self._new_state):
             shutil.rmtree(folder, ignore_errors=True)
-        return found if (found / "meta.json").exists() else None
-
-    def forget(self) -> None:
-        """Deletes the state in one step, because a state with some of its files missing cannot be used."""
-        self.current()
-        if self._folder.exists():
-            self._folder.rename(self._removed)
-        shutil.rmtree(self._removed, ignore_errors=True)
+        return self._state if (self._state / "meta.json").exists() else None
 
     def committed(self) -> int:
         """Returns the version that all tables have."""
@@ -86,7 +86,7 @@ class PipelineState:
 
     def commit(self, version: int, batches: int) -> None:
         """Records that all tables have a version, which ends with this batch of the database."""
-        self._write({"version": version, "batches": batches, "replayed": self._replayed})
+        self._write(self._mark, version, batches)
 
     def shorten(self, database: DurableDatabase, now: bool, stays: bool) -> None:
         """Writes a snapshot ``now``, or when replaying the log has cost as much as a snapshot.
@@ -102,41 +102,66 @@ class PipelineState:
         if replayed != self._replayed:
             self.commit(version, batches)
 
-    def _write(self, given: Mapping[str, int]) -> None:
-        write_durably(self._folder / "committed.json", json.dumps(given).encode())
+    def _write(self, mark: Path, version: int, batches: int) -> None:
+        write_durably(mark, json.dumps({"version": version, "batches": batches, "replayed": self._replayed}).encode())
 
     def _read(self) -> tuple[int, int, int]:
         try:
-            given = json.loads((self._folder / "committed.json").read_bytes())
+            given = json.loads(self._mark.read_bytes())
             return int(given["version"]), int(given["batches"]), int(given.get("replayed", 0))
         except FileNotFoundError:
             return 0, 0, 0
         except (ValueError, KeyError, TypeError):
-            raise CheckpointError(
-                f"{self._folder / 'committed.json'} is damaged: a full refresh computes everything again"
-            ) from None
+            raise CheckpointError(f"{self._mark} is damaged: a full refresh computes everything again") from None
 
-    def rebuild(self, schema: Schema) -> None:
-        """Creates a database with other tables from this one, which has the rows of this one.
+    @contextmanager
+    def rebuilt(
+        self, schema: Schema, empty: bool = False
+    ) -> Iterator[tuple[DurableDatabase, list[dict[str, pa.Table]]]]:
+        """Opens a new database with other tables and the rows of the state, or an ``empty`` one, as ``opened`` does.
 
-        A table whose columns are others is read in full by the run that follows, and compared with these rows. That run
-        registers the views, too. The version of the rows is then no version of the views, so it cannot be restored.
+        It replaces the state when it is adopted. If the run fails or dies before that, the state is as it was. A table
+        whose columns are others is read in full by the run, and compared with these rows. The run registers the views,
+        too.
         """
-        fresh, old = self._fresh, self._folder / "state"
-        shutil.rmtree(fresh, ignore_errors=True)
-        with reopened_database(old, verify=self._verify)[0] as before:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self.current()
+        self._replayed = 0
+        try:
+            with reopened_database(self._new_state, schema, of=_NewDatabase, keep=self._keep)[0] as made:
+                if not empty:
+                    self._fill(made, schema)
+                self._write(self._new_mark, made.note["version"] if made.note else 0, made.batches)
+                yield made, []
+        finally:
+            self.current()  # deletes it if it was not adopted
+
+    def _fill(self, made: DurableDatabase, schema: Schema) -> None:
+        """Fills the tables of a new database with the rows of the state, which are no version that can be restored."""
+        with reopened_database(self._state, verify=self._verify)[0] as before:
             note = before.note
-            with reopened_database(fresh, schema)[0] as made:
-                if note is not None:  # else the first run was refused, and there are no rows
-                    known = [table for table in before.tables if table.name in schema]
-                    same = {table.name.lower() for table in known if schema[table.name] == table}
-                    positions = {name: at for name, at in note["positions"].items() if name in same}
-                    rows = {t.name: _fitted(before.table(t.name), t, schema[t.name]) for t in known}
-                    made.apply(rows, note={**note, "positions": positions, "whole": False})
-                    self.commit(note["version"], made.batches)
-        old.rename(self._old)
-        fresh.rename(old)
-        shutil.rmtree(self._old)
+            if note is None:  # the first run was refused, and there are no rows
+                return
+            known = [table for table in before.tables if table.name in schema]
+            same = {table.name.lower() for table in known if schema[table.name] == table}
+            positions = {name: at for name, at in note["positions"].items() if name in same}
+            rows = {t.name: fitted(before.table(t.name), t, schema[t.name]) for t in known}
+            made.apply(rows, note={**note, "positions": positions, "whole": False})
+
+    def adopt(self, database: DurableDatabase) -> None:
+        """Replaces the state with a database that ``rebuilt`` has opened. Does nothing for the state itself."""
+        if not isinstance(database, _NewDatabase) or database.path == self._state:
+            return
+        if self._state.exists():
+            self._state.rename(self._old)
+        self._replace()
+        database.moved(self._state)
+        shutil.rmtree(self._old, ignore_errors=True)
+
+    def _replace(self) -> None:
+        with suppress(FileNotFoundError):  # a process that died has done this
+            self._new_mark.replace(self._mark)
+        self._new_state.rename(self._state)
 
     @contextmanager
     def opened(self, schema: Schema | None) -> Iterator[tuple[DurableDatabase, list[dict[str, pa.Table]]]]:
@@ -145,11 +170,11 @@ class PipelineState:
         try:
             known = schema if self.current() is None else None
             database, deltas = reopened_database(
-                self._folder / "state", known, after=self._read()[1], keep=self._keep, verify=self._verify
+                self._state, known, after=self._read()[1], keep=self._keep, verify=self._verify
             )
             self._replayed = self._read()[2] + database.stats()["log_bytes"]
         except LockedStateError:
-            raise _taken(self._folder / "state") from None
+            raise _taken(self._state) from None
         except CrownError as error:
             again = ". A full refresh computes everything again" if isinstance(error, FunctionError) else ""
             raise CheckpointError(f"the state of the pipeline cannot be used: {error}{again}") from error
@@ -158,25 +183,6 @@ class PipelineState:
                 yield database, [deltas[batch] for batch in sorted(deltas)]
         except DamagedStateError as error:
             raise CheckpointError(f"{error} (crown pipelines run --verify)") from error
-
-
-def _fitted(rows: pa.Table, before: Table, now: Table) -> pa.Table:
-    """Returns the rows of a table in other columns: a column that was not there, or had another type, is NULL.
-
-    No rows if this may not be NULL, or if rows must not be equal: then every view that reads the table is a new one.
-    """
-    if before == now:
-        return rows
-    missing = {c.name for c in now.columns if (old := before.column(c.name)) is None or old.type != c.type}
-    required = {c.name for c in now.columns if now.required(c.name)}
-    if now.distinct or now.key != before.key or any(n in missing or not before.required(n) for n in required):
-        return with_weights(nothing(now), 1)
-    given = dict(zip((name.lower() for name in rows.column_names), rows.columns, strict=True))
-    columns = [
-        pa.nulls(rows.num_rows, field.type) if field.name in missing else given[field.name.lower()]
-        for field in schema_of(now)
-    ]
-    return pa.table(columns, schema_of(now)).append_column(WEIGHT, rows[WEIGHT])
 
 
 def _taken(folder: Path) -> CheckpointError:

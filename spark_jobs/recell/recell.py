@@ -271,6 +271,7 @@ def _made(stride: ExchangeStep, base: Rows, state: Folder, digests: set[str], ba
         log.disown(digests)
         mark = log.mark(batch, uuid.uuid4().hex)
         log.write_snapshot(batch, lambda path, engine=engine, mark=mark: engine.save(path, mark))  # type: ignore[misc]
+        log.write_note(batch, {"state": engine.stats(), "batch": engine.segments})  # for who looks before the next one
         own = sum_of(engine)
         _compared(own, sum_of(rebuilt(log, kept, batch, None)[0]), log.folder)
         total += own

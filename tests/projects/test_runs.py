@@ -15,6 +15,7 @@ import pytest
 
 import crown
 from crown.commands.main import main
+from crown.errors import ProjectError
 from crown.projects.database import ProjectDatabase
 from tests.marks import seeds, slow
 from tests.projects.shop import SPECIFICATION, SQL, Shop
@@ -126,9 +127,39 @@ def test_a_column_more_has_its_source_read_again_and_the_others_not(tmp_path: Pa
     with crown.database(shop.folder) as db:
         assert {name: how for name, (_, how) in db.run().read.items()} == {
             "sales": "no new file",
-            "shops": "read in full",
+            "shops": "read in full and compared",
             "clicks": "no new file",
         }
+        db.write_tables()
+    shop.check()
+
+
+def test_a_run_that_fails_after_other_columns_leaves_the_rows_of_the_views(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "p", 5)
+    run(shop)
+    with crown.database(shop.folder) as db:
+        before = {name: Counter(tuple(row.values()) for row in db[name]) for name in db.views}
+    assert all(before.values())
+    more = SPECIFICATION.replace("city STRING", "city STRING, size BIGINT").replace("n BIGINT", "n BIGINT, more BIGINT")
+    bad, fine = shop.folder / "data" / "shops" / "bad.csv", shop.folder / "data" / "clicks" / "9.json"
+    shop.specify(more)
+    bad.write_text('"shop","city","size"\n"a","x","y"\n')
+    fine.write_text('{"shop": "a", "n": 3, "more": 4}\n')
+    for _ in range(2):  # also where the first of them has changed the tables
+        with crown.database(shop.folder) as db:
+            with pytest.raises(ProjectError, match="has no column size"):
+                db.run()
+            assert {name: Counter(tuple(row.values()) for row in db[name]) for name in db.views} == before
+            assert db.table("shops").column_names == ["shop", "city", "size", "_weight"]
+    for file in (shop.folder / "data" / "shops").iterdir():
+        lines = file.read_text().splitlines()
+        file.write_text("\n".join(['"shop","city","size"', *(f"{line},7" for line in lines[1:])]) + "\n")
+    bad.unlink()
+    shop.clicks.append(("a", 3))
+    with crown.database(shop.folder) as db:
+        report = db.run()
+        assert report.changed == {"clicked": (1, 0)}, "no other view reads what has changed"
+        assert set(db.table("shops")["size"].to_pylist()) == {7}
         db.write_tables()
     shop.check()
 

@@ -174,7 +174,7 @@ def _listed(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: D
 
 def _bits(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
     """Returns the bits that all, some or an odd number of values have. O(values)."""
-    codes, copies, starts = multisets.in_order(one.values, handles)
+    codes, copies, starts = _elements(one, multisets, handles)
     if one.function == "bit_xor":
         codes = np.where(copies % 2 == 1, codes, 0)
     there = np.diff(starts) > 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call, cast, lit
+from plans.expressions.build import NULL, Expr, call, cast, lit
 from plans.expressions.columns import intervals
 from plans.expressions.functions.clock.formats import SECONDS
 from plans.expressions.functions.clock.spans import MICROS, MONTHS, unit_of
@@ -105,9 +105,47 @@ def _milliseconds(value: Expr) -> Expr:
     return call("mul", call("second_fraction", value), lit(1_000))
 
 
+def julian(value: Expr) -> Expr:
+    """Returns the number of days since 24 November 4714 BC, with the fraction of the day."""
+    day = call("add", cast(call("unix_date", cast(value, "date")), "int64"), lit(_JULIAN, "int64"))
+    if value.type == "date":
+        return cast(day, "float64")
+    micros = positive_remainder(call("unix_micros", cast(value, "timestamp")), lit(MICROS["day"], "int64"))
+    return call("add", call("div", cast(micros, "float64"), lit(float(MICROS["day"]))), cast(day, "float64"))
+
+
+def _julian_from_noon(value: Expr) -> Expr:
+    """Returns JULIANDAY of SQLite, which knows milliseconds and begins at noon."""
+    millis = call("add", call("unix_millis", cast(value, "timestamp")), lit(_NOON, "int64"))
+    return call("div", cast(millis, "float64"), lit(float(MICROS["day"] // 1000)))
+
+
+def _overlap(start: Expr, end: Expr, other_start: Expr, other_end: Expr) -> Expr:
+    """Returns OVERLAPS of PostgreSQL: the lesser end of a period begins it and is in it, the greater is not. If an end
+    is NULL, so is the result unless the other ends decide it."""
+    (one, one_end), (two, two_end) = _period(start, end), _period(other_start, other_end)
+
+    def within(point: Expr, point_end: Expr, until: Expr) -> Expr:
+        return call("or", call("lt", point, until), call("lt", point_end, until))
+
+    both = call("and", call("eq", one_end, one_end), call("eq", two_end, two_end))
+    later, same = call("gt", one, two), call("eq", one, two)
+    earlier = call("lt", one, two)
+    return call("case", later, within(one, one_end, two_end), earlier, within(two, two_end, one_end), same, both, NULL)
+
+
+def _period(start: Expr, end: Expr) -> tuple[Expr, Expr]:
+    """Returns the first end that is not NULL, the lesser one if both are there, and the other end."""
+    there = call("and", call("not", call("isnull", start)), call("not", call("isnull", end)))
+    return call("least", start, end), call("case", there, call("greatest", start, end), NULL)
+
+
+_JULIAN, _NOON = 2_440_588, 210_866_760_000_000
+"""1 January 1970 as a Julian day, and in milliseconds since noon of the first one."""
 _SPANS: dict[str, Callable[[Expr], Expr]] = {
     "century": of_year(100), "millennium": of_year(1_000), "decade": decade, "microseconds": _microseconds,
     "microsecond": _microseconds, "milliseconds": _milliseconds, "millisecond": _milliseconds,
+    "julian": julian,
 }  # fmt: skip
 
 
@@ -232,6 +270,12 @@ TABLE = (
     macro("time_bucket", "any calendar any", _bucket, also=("date_bin",)),
     macro("date_part", "unit calendar", lambda unit, value: part_of(_word(unit), value), also=("datepart",),
           note="Also `EXTRACT(unit FROM x)`. `SECOND` has the fraction; `EPOCH` is a DOUBLE of seconds since 1970."),
+    macro("julian", "calendar", julian,
+          note="The Julian day, with the fraction of the day since midnight. Also `EXTRACT(JULIAN FROM x)`."),
+    macro("julianday", "calendar", _julian_from_noon,
+          note="The JULIANDAY of SQLite: from noon to noon, with whole milliseconds."),
+    macro("overlaps", "calendar calendar calendar calendar", _overlap,
+          note="Also `(a, b) OVERLAPS (c, d)`. A period has its lesser end, and the time before the greater one."),
     macro("to_date", "any =string", lambda value, pattern: cast(_moment(value, pattern), "date"), null=_OTHER,
           also=("try_to_date",)),
     macro("to_timestamp", "any =string", _moment, also=("try_to_timestamp",), null=_OTHER),

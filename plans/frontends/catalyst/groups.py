@@ -18,7 +18,7 @@ from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.sessions import in_sessions
 from plans.frontends.catalyst.tree import Node
 from plans.frontends.rewrites import PICKED, AggregateCall, picked, rewritten
-from plans.payloads.sums import BITS, ONCE
+from plans.payloads.sums import DISTINCT, ONCE
 from plans.queries.algebra import Group, Query, Relation, Source, inputs, replaced, split, unused
 
 _FUNCTIONS = {
@@ -36,7 +36,7 @@ _FUNCTIONS = {
     "BitAndAgg": "bit_and", "BitOrAgg": "bit_or", "BitXorAgg": "bit_xor",
 }  # fmt: skip
 _SHARE = "a percentile takes one number from 0 to 1, or an array of such numbers"
-_DISTINCT = ("count", "sum", "avg", "string_agg", "array_agg", "collect_set")
+_DISTINCT = (*DISTINCT, "string_agg", "array_agg", "collect_set")
 
 
 class Translate(Protocol):
@@ -69,7 +69,7 @@ class Rows(GroupColumns):
         function = own.name.upper() if isinstance(own, UserAggregate) else _FUNCTIONS.get(kind)
         if function is None:
             raise PlanError(f"the aggregate {kind} is not supported", hint="compute it when you read the result")
-        distinct = bool(node.fields.get("isDistinct")) and function not in (*ONCE, *BITS)
+        distinct = bool(node.fields.get("isDistinct")) and function not in (*ONCE, "bit_and", "bit_or")
         if distinct and function not in _DISTINCT:
             raise PlanError(f"{kind}(DISTINCT ...) is not supported")
         condition = node.tree("filter")

@@ -23,7 +23,8 @@ from tests.marks import seeds
 from tests.plans.lowering.random_sums import TABLES, Writer
 from tests.programs.joins.test_sums_in_joins import compare
 
-VALUED = ("MIN({})", "MAX({})", "COUNT(DISTINCT {})", "SUM(DISTINCT {})", "AVG(DISTINCT {})", "MAX({0}) - MIN({0})")
+VALUED = ("MIN({})", "MAX({})", "COUNT(DISTINCT {})", "SUM(DISTINCT {})", "AVG(DISTINCT {})", "MAX({0}) - MIN({0})",
+          "VAR_POP(DISTINCT {})", "STDDEV(DISTINCT {})")  # fmt: skip
 
 
 class Values(Writer):

@@ -19,14 +19,13 @@ import crown
 from crown.errors import CrownError, ProjectError
 from plans.expressions.functions import user
 from plans.search.cells.groups import Group, Groups
-from spark_jobs.errors import SourceError
+from spark_jobs.pipelines import state
 from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.definitions.stored import stored_analysis
 from spark_jobs.pipelines.delivery import Delivery
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.reports import group_lines
-from spark_jobs.pipelines.state import PipelineState
 from tests.spark.pipelines.shop import BY_CITY, CREATE, Shop, table
 
 
@@ -160,10 +159,10 @@ def test_sources_that_are_frames_are_compared(spark, tmp_path: Path) -> None:
 def test_a_watched_pipeline_takes_what_changes_and_reads_its_state_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[Path] = []
-    original = PipelineState.opened
+    opened: list[object] = []
+    original = state.reopened_database
     monkeypatch.setattr(
-        PipelineState, "opened", lambda self, schema: opened.append(self._folder) or original(self, schema)
+        state, "reopened_database", lambda *given, **more: opened.append(given) or original(*given, **more)
     )
     source = random.Random(4)
     (shop.folder / "transformations" / "b.py").unlink()
@@ -180,7 +179,7 @@ def test_a_watched_pipeline_takes_what_changes_and_reads_its_state_once(
     shop.change(source)
     assert next(rounds).changed
     shop.check()
-    assert len(opened) > 1, "a source has another column"
+    assert len(opened) == 3, "a source has another column: the state is opened, and another one is filled from it"
     rounds.close()
     assert not shop.pipeline().run().changed, "the state was let go"
 
@@ -286,24 +285,44 @@ def test_views_that_do_not_read_a_column_keep_their_tables_when_it_comes_changes
         assert report.changed["n"][0] <= 2
 
 
-def test_a_state_with_other_columns_is_only_run_until_it_has_its_views(spark, tmp_path: Path) -> None:
+def test_a_run_that_fails_keeps_the_history(spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "s").mkdir()
-    (tmp_path / "s" / "1.csv").write_text("k\n1\n")
+    state, file = tmp_path / "state", tmp_path / "s" / "1.csv"
 
     def made(columns: str) -> Pipeline:
-        found = crown.spark.pipeline(spark, tmp_path / "state")
+        found = crown.spark.pipeline(spark, state, keep=5)
         found.source("r", f"csv:{tmp_path / 's'}?columns={columns}")
-        found.view("n", "SELECT COUNT(*) AS n FROM r")
+        found.view("n", "SELECT (SELECT k FROM r) AS n FROM r")
         return found
 
+    file.write_text("k\n1\n")
     made("k INT").run()
-    (tmp_path / "s" / "1.csv").write_text("k,more\n1,x\n")
-    found = made("k INT, more INT")
-    with pytest.raises(ProjectError, match="'x' does not fit"):
-        found.run()
-    assert found.status()["history"] == []
-    for again in (lambda: found.restore(1), lambda: found.drop("m")):
-        with pytest.raises(SourceError, match="the columns of a source have changed, and no run has succeeded since"):
-            again()
-    made("k INT, more STRING").run()
-    assert table(tmp_path / "state" / "tables" / "n") == Counter([(1,)])
+    file.write_text("k\n2\n")
+    made("k INT").run()
+
+    def refused(found: Pipeline, error: type[Exception], said: str, fresh: bool = False) -> None:
+        with pytest.raises(error, match=said):
+            found.full_refresh() if fresh else found.run()
+        assert found.status()["history"] == [1, 2]
+        assert table(state / "tables" / "n") == Counter([(2,)])
+        assert sorted(path.name for path in (state / "crown").glob("state*")) == ["state"]
+
+    file.write_text("k,more\n1,x\n")
+    for fresh in (False, True):
+        refused(made("k INT, more INT"), ProjectError, "'x' does not fit", fresh)
+    file.write_text("k,more\n1,x\n2,x\n")
+    for fresh in (False, True):
+        refused(made("k INT, more STRING"), crown.errors.SeveralRowsError, "rows", fresh)
+    found = made("k INT, more STRING")
+    assert found.restore(1).changed == {"n": (1, 1)}
+    file.write_text("k,more\n5,x\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(Delivery, "deliver", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            found.run()  # the version stands, and the next run writes it to the tables
+    assert found.run().version == 4
+    assert table(state / "tables" / "n") == Counter([(5,)])
+    assert found.status()["history"] == [4], "a new history"
+    file.write_text("k,more\n1,x\n")
+    assert found.full_refresh().version == 1
+    assert table(state / "tables" / "n") == Counter([(1,)])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import shutil
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import plans
+from crown.commands.main import main
 from crown.errors import ChangeError, MemoryBudgetError
 from plans.time.windows import last_rows, ttl
 from spark_jobs.cell.spill import Limits
@@ -371,7 +374,34 @@ def test_the_command_says_what_it_did_and_where_the_old_state_is(tmp_path, capsy
     assert "cut from 2 to 3 cells after batch 2; the result is the same, " in said
     assert f"aside  {job.folder}/crown/s: delete it when the job has run" in said
     assert command.run(type("Arguments", (), {**given, "recell": None, "check": True})) == 0
-    assert "cell 2: no batches" in capsys.readouterr().out
+    assert re.search(r"cell 2: no batches .*, \d+ rows in [\d.]+ [KM]iB\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", ["two rounds", "groups"])
+def test_top_shows_the_state_of_cells_that_are_cut_anew(tmp_path, capsys, name):
+    job, _ = running(tmp_path, name, 2)
+
+    def cells_of():
+        capsys.readouterr()
+        assert main(["top", str(job.folder), "--once", "--json"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    recell(folder_at(job.folder), 3)
+    after = cells_of()
+    assert {cell["operator"] for cell in after} == ({"crown", "crown.merge"} if name == "two rounds" else {"crown"})
+    rows = sum(cell["state_rows"] for cell in after if cell["operator"] == "crown")
+    assert rows == job.oracle.stats()["input_rows"] * (2 if name == "two rounds" else 1)  # each row has two roles
+    assert {(c["batch"], c["seen"], c["rows"], c["milliseconds"]) for c in after} == {(job.batch - 1, 0, -1, -1.0)}
+    assert main(["top", str(job.folder), "--once", "--prometheus", str(tmp_path / "p")]) == 0
+    said = capsys.readouterr().out
+    assert f"cell 2: batch {job.batch - 1}  no batch since its rows were cut anew  state " in said
+    assert "crown_state_rows{" in (tmp_path / "p").read_text()
+    assert "crown_batch_rows{" not in (tmp_path / "p").read_text()
+    log = CellLog(job.root / "s" / "crown" / "2", "")
+    ran = {"rows": 1, "deltas": 2, "restored": -1, "redone": False, "total_ms": 3.0, "bad": 0}
+    log.write_note(job.batch, ran | {"state": job.oracle.stats()})
+    found = next(cell for cell in cells_of() if (cell["operator"], cell["cell"]) == ("crown", "2"))
+    assert (found["batch"], found["seen"], found["median_ms"]) == (job.batch, 1, 3.0)
 
 
 @pytest.mark.parametrize("place", ["s3", slow("local"), slow("azure"), slow("gcs")], indirect=True)

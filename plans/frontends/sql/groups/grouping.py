@@ -28,11 +28,23 @@ from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
 from plans.frontends.sql.text.nodes import is_known, nodes
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
+from plans.payloads.sums import DISTINCT
 from plans.queries.algebra import Group, Query, replaced, split
 
 # The arguments that the call of an aggregate may have. Any other argument changes its meaning.
 _CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy", "own"}
-_ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct", "bit_and", "bit_or")
+_ONCE = (
+    "bool_and",
+    "bool_or",
+    "any_value",
+    "first",
+    "last",
+    "approx_count_distinct",
+    "bit_and",
+    "bit_or",
+    "min",
+    "max",
+)
 _OWN = {
     "sum": "sum_of_truths",
     "avg": "double_avg", "percentile": "decimal_percentile", "percentile_disc": "percentile_of_values",
@@ -243,8 +255,7 @@ class Groups(GroupColumns):
             text.check_arguments(arguments[0], set(), f"{word}(*)")
         if star and (distinct or not isinstance(inner, exp.Count)):
             raise text.error(f"{word} of {'DISTINCT ' if distinct else ''}* is not supported", node, "name one column")
-        once = (*_ONCE, "count", "sum", "avg", "min", "max")
-        if distinct and (isinstance(inner, exp.CountIf) or function not in once):
+        if distinct and (isinstance(inner, exp.CountIf) or function not in (*_ONCE, *DISTINCT)):
             raise text.error(f"{word}(DISTINCT ...) is not supported", node)
         conditions = [where] if where is not None else []
         if isinstance(inner, exp.CountIf):

@@ -45,7 +45,6 @@ INSTEAD = {
     },
     "ilike": "write LOWER(...) LIKE with a pattern in lower case",
     "collate": "texts are compared byte by byte: compare LOWER(x) to ignore case",
-    "overlaps": "compare the ends: a < d AND c < b for (a, b) OVERLAPS (c, d)",
     "tuple": "compare its values one by one",
     "regexp_match": "write REGEXP_EXTRACT(text, pattern, 1), with the number of the group last",
     "regexp_matches": "write REGEXP_MATCH(text, pattern), an array of the groups of the first match, or "

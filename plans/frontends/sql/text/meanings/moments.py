@@ -240,6 +240,19 @@ def _instant(node: Any, dialect: str) -> Any:
     return call("TIMESTAMP_SECONDS", node.this) if dialect in TO_EVEN else None
 
 
+def _overlapping(node: Any, dialect: str) -> Any:
+    """Returns OVERLAPS of two periods, each of them two ends, or an end and a length."""
+    ends = []
+    for period in (node.this, node.expression):
+        found = period.expressions if isinstance(period, exp.Tuple) else ()
+        if len(found) != 2:
+            raise PlanError("OVERLAPS compares two periods", hint="write (start, end) OVERLAPS (start, end)")
+        first, last = found
+        length = isinstance(last, exp.Interval) or (isinstance(last, exp.Cast) and last.is_type("interval"))
+        ends += [first, exp.Add(this=first.copy(), expression=last) if length else last]
+    return call("OVERLAPS", *ends)
+
+
 BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.TimestampFromParts: _moment,
     exp.Extract: _extracted,
@@ -257,5 +270,6 @@ BUILDERS: dict[type, Callable[[Any, str], Any]] = {
     exp.Sub: moved,
     exp.UnixToTime: _instant,
     exp.MakeInterval: _interval,
+    exp.Overlaps: _overlapping,
 }
 """The replacements of nodes by type. A function returns None if the node means the same as in Spark."""
