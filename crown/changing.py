@@ -44,9 +44,12 @@ class Changeable(Subscribed[Deltas]):
     def _warn_of_absent(self, relations: Sequence[str]) -> None:
         """Warns once that rows to delete were absent from these relations."""
         if relations and not self._quiet:
+            tables = [self._relation(name) for name in relations]
+            by_key = all(table is not None and table.upserts for table in tables)
+            needed = "the key of a row that is there" if by_key else "all values of the inserted row"
             warnings.warn(
-                f"a delete found no row of {', '.join(relations)}: it changes nothing, and is counted in "
-                "stats()['missing_deletes']. A delete must have all values of the inserted row; "
+                f"a delete found no row of {', '.join(relations)}: it changes no row, and is counted in "
+                f"stats()['missing_deletes']. A delete must have {needed}; "
                 'on_missing="raise" rejects such deletes, and on_missing="ignore" turns this warning off',
                 DataWarning,
                 stacklevel=levels_to_caller(),

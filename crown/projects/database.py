@@ -37,7 +37,7 @@ from crown.projects.sources import Source, source
 from crown.projects.specification import INTO, REFRESH, STRICT, Specification
 from crown.store.arrow_buffers import words
 from crown.store.words_file import temporary
-from plans.schema import Schema
+from plans.schema import Schema, Table
 
 _MEANING = ("spark.sql.ansi.enabled", "spark.sql.caseSensitive", "spark.sql.session.timeZone")
 """Settings of Spark that change the meaning of a query."""
@@ -159,6 +159,10 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
         if texts == note["texts"]:
             return
         same = {table.name for table in self.tables if schema.get(table.name) == table}
+        streams = {name for name, one in sources.items() if one.stream and name in note["positions"]}
+        for table in self.tables:
+            if table.name in streams:
+                _demand_fit(table, schema[table.name])
         moved = len(same) < len(schema) or len(same) < len(self.tables)
         ordered = in_order(definitions, schema)
         known = {} if moved else note["views"]
@@ -169,19 +173,20 @@ class ProjectDatabase(DurableDatabase, instead="a project has one state; read it
         note |= {
             "version": version,
             "texts": texts,
-            "positions": {name: at for name, at in note["positions"].items() if name in same},
+            "positions": {name: at for name, at in note["positions"].items() if name in same | streams},
             "views": {one.name: one.digest for one in ordered},
         }
         queries = {one.name: one.query for one in fresh}
         if moved:
-            self._refit(schema, stale, {**note, "texts": "", "views": {}})
+            positions = {name: at for name, at in note["positions"].items() if name in same}
+            self._refit(schema, stale, {**note, "texts": "", "views": {}, "positions": positions})
             stale = []
         self.define(queries, drop=stale, note=note)
         self._stale = {*queries, *self._stale}.intersection(self.views)
 
     def _refit(self, schema: Schema, views: Collection[str], note: Mapping[str, Any]) -> None:
-        """Drops all views, and gives the tables other columns. They keep their rows, which the views have until a run has
-        read the sources whose columns are others. ``note``: of a state without views, if the process dies."""
+        """Drops all views, and gives the tables other columns. They keep their rows until a run has read the
+        sources whose columns are others. ``note``: of a state without views and these rows, if the process dies."""
         rows = {
             table.name: fitted(self.table(table.name), table, schema[table.name])
             for table in self.tables
@@ -225,6 +230,18 @@ def open_project(path: Path, memory_budget: Size | None = None) -> ProjectDataba
         found.close()
         raise
     return found
+
+
+def _demand_fit(before: Table, now: Table) -> None:
+    """Raises ProjectError if the rows that a stream has had cannot have other columns. They are not read again."""
+    for column in now.columns:
+        old = before.column(column.name)
+        if now.required(column.name) if old is None else old.type != column.type:
+            what = "is a new column that is NOT NULL" if old is None else "has another type than before"
+            raise ProjectError(
+                f"source {now.name}: {column.name} {what}, and a stream does not read its rows again: add a column "
+                "with another name, which is NULL in the old rows, or read the files as another source"
+            )
 
 
 def _refuse_spark_settings(project: Specification, definitions: list[Defined]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crown.errors import ProjectError
-from crown.projects.flows import STREAM, Changes, Flow, flow_of, form, plain, streams_in
+from crown.projects.flows import CHANGES, STREAM, Changes, Flow, flow_of, form, plain, streams_in
 from crown.projects.specification import NAME, PYTHON, Specification
 from plans.errors import PlanError
 from plans.frontends.sql.text.statements import Statement, statements
@@ -105,7 +105,11 @@ def _add(found: dict[str, Defined], flow: Flow, place: str) -> None:
     if isinstance(flow.does, Changes):
         if table.query:
             raise ProjectError(f"{place}: {name} has another flow, and an AUTO CDC flow is the only one of its table")
-        query, streams = flow.does.query(flow.does.source), [flow.does.source]
+        changes, streams = f"{table.name}{CHANGES}", [flow.does.source]
+        if changes.lower() in found:
+            raise ProjectError(f"{place}: {changes} is the table of the changes of {name}; rename the view {changes}")
+        found[changes.lower()] = Defined(changes, f"SELECT * FROM {flow.does.source}", place, temporary=True)
+        query = flow.does.query(changes)
     else:
         query, streams = _as_tables(flow.does, name, place)
     both = f"({table.query}) UNION ALL BY NAME ({query})" if table.query else query

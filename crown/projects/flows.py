@@ -1,6 +1,7 @@
 """Flows of streaming tables in SQL: ``INSERT INTO ... BY NAME``, which append rows, and AUTO CDC, which apply changes.
 
-The table of an AUTO CDC flow is a view of its changes: the newest change of each key, unless it is a delete.
+The table of an AUTO CDC flow is a view of its changes: the newest change of each key, unless it is a delete. The
+changes are another table, which views can read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ _NAME = r"(?:(?:\w+|`[^`]+`)\.)*(?:\w+|`[^`]+`)"
 _TEXT = r"'(?:[^'\\]|''|\\.)*'"
 _LIST = rf"\((?:[^()']|{_TEXT}|\([^()]*\))*\)"
 _RANK = "_crown_rank"
+CHANGES = "_changes"
+"""The name of the table of changes ends in this, after that of the table."""
 
 
 def form(pattern: str) -> re.Pattern[str]:

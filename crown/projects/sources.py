@@ -62,9 +62,7 @@ class Source:
 
     def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
         """Returns the changes since ``position``. Raises ProjectError if rows of a stream were deleted."""
-        if (
-            not self.stream or position is None
-        ):  # also of a stream whose columns are others now: its files are read again
+        if not self.stream:
             return self.rows.changes(position, known)
         if isinstance(self.rows, Folder):
             return self.rows.appended(position)

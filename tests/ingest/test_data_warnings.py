@@ -123,6 +123,7 @@ def test_deletes_that_find_no_row_are_said_once_unless_that_was_chosen(
             owner.delete("Upserted", [(1, 2)])
         assert [warning.category for warning in said] == [crown.DataWarning]
         assert str(said[0].message).startswith("a delete found no row of r: ")
+        assert "A delete must have all values of the inserted row; " in str(said[0].message)
         assert said[0].filename == __file__
         assert owner.stats()["missing_deletes"]["r"] == 2
     with make(_made(tmp_path / "chosen"), on_missing="ignore") as owner, warnings.catch_warnings():
@@ -135,7 +136,7 @@ def test_a_batch_whose_warning_is_an_error_is_rolled_back() -> None:
     made = crown.view(QUERY, ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(crown.DataWarning, match="found no row of Upserted: "):
+        with pytest.raises(crown.DataWarning, match=r"found no row of Upserted: .* the key of a row that is there"):
             made.apply({"r": [(1, 2)], "upserted": [{"k": 1, "x": 2, "_weight": -1}]})
     assert made.stats()["missing_deletes"] == {"r": 0, "Upserted": 0}
     assert made.stats()["batches"] == 0

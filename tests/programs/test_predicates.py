@@ -385,7 +385,7 @@ def test_explain_names_the_predicates_of_a_recursion() -> None:
             "d(x, min(0)) :- n(x). d(y, min(t + 1)) :- c(x), d(x, t), e(x, y). c(x) :- d(x, t), t > 3. ?- d(x, t).",
             "d has MIN, and a condition may hold for a row and not for one with a better", "with MIN or MAX",
         ),
-        ("a(x) :- n(x). b(x) :- a(x, _).", "a has 1 columns, but this atom has more arguments", ""),
+        ("a(x) :- n(x). b(x) :- a(x, _).", "a has 1 columns, but this atom has more arguments", "write a variable"),
     ]
 )  # fmt: skip
 def test_a_program_is_refused_with_what_to_write(rules: str, sentence: str, hint: str) -> None:

@@ -64,6 +64,11 @@ STATEMENTS = [
         "CREATE FLOW f AS AUTO CDC INTO t FROM STREAM(clicks) KEYS (shop) SEQUENCE BY n",
         "t has another flow, and an AUTO CDC flow is the only one of its table",
     ),
+    (
+        "CREATE STREAMING TABLE t; CREATE MATERIALIZED VIEW T_changes AS SELECT shop FROM sales; "
+        "CREATE FLOW f AS AUTO CDC INTO t FROM STREAM(clicks) KEYS (shop) SEQUENCE BY n",
+        "t_changes is the table of the changes of t; rename the view t_changes",
+    ),
     ("SELECT 'a", "a.sql: the text cannot be taken apart"),
     ("", "its libraries define no view"),
 ]

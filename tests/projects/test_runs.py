@@ -155,12 +155,26 @@ def test_a_run_that_fails_after_other_columns_leaves_the_rows_of_the_views(tmp_p
         lines = file.read_text().splitlines()
         file.write_text("\n".join(['"shop","city","size"', *(f"{line},7" for line in lines[1:])]) + "\n")
     bad.unlink()
+    for file in (shop.folder / "data" / "clicks").iterdir():
+        if file != fine:
+            file.unlink()  # a stream keeps its rows
     shop.clicks.append(("a", 3))
     with crown.database(shop.folder) as db:
         report = db.run()
         assert report.changed == {"clicked": (1, 0)}, "no other view reads what has changed"
         assert set(db.table("shops")["size"].to_pylist()) == {7}
+        assert set(db.table("clicks")["more"].to_pylist()) == {None, 4}
         db.write_tables()
+    shop.check()
+    for text, said in (
+        (more.replace("n BIGINT", "n STRING"), "source clicks: n has another type than before, and a stream does not"),
+        (more.replace("more BIGINT", "other BIGINT NOT NULL"), "source clicks: other is a new column that is NOT NULL"),
+    ):
+        shop.specify(text)
+        with pytest.raises(ProjectError, match=said):
+            crown.database(shop.folder)
+    shop.specify(more)
+    run(shop)
     shop.check()
 
 
@@ -202,7 +216,8 @@ def test_an_auto_cdc_flow_keeps_the_newest_row_of_each_key(tmp_path: Path, delet
     shop.define(
         "CREATE STREAMING TABLE latest;\nCREATE FLOW f AS AUTO CDC INTO latest FROM STREAM(clicks) KEYS (shop)\n"
         f"{deletes}SEQUENCE BY at COLUMNS * EXCEPT (at) STORED AS SCD TYPE 1;"
-        "CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n FROM latest"
+        "CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n FROM latest;"
+        "CREATE MATERIALIZED VIEW before AS SELECT LAG(n) OVER (PARTITION BY shop ORDER BY at) AS n FROM latest_changes"
     )
     for file in (shop.folder / "data" / "clicks").iterdir():
         file.unlink()
@@ -217,7 +232,11 @@ def test_an_auto_cdc_flow_keeps_the_newest_row_of_each_key(tmp_path: Path, delet
         with crown.database(shop.folder) as db:
             db.run()
             found = {row["shop"]: row["n"] for row in db["latest"]}
+            assert db["before"].count() == 5 * (number + 1), "the history of each key is a query over its changes"
+            db.write_tables()
         assert found == {name: n for name, (_, n) in newest.items() if n >= 0 or not deletes}
+    tables = shop.folder / "storage" / "embedded" / "tables"
+    assert {file.stem for file in tables.glob("*.parquet")} == {"latest", "n", "before"}
 
 
 def test_a_delta_table_is_read_by_its_versions(tmp_path: Path) -> None:

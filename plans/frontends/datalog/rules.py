@@ -157,13 +157,17 @@ class Rules(Head):
         """Reads the arguments of an atom with the function `argument`."""
         table, token = source.table, self.tokens[self.index - 1]
         columns = table.columns[:-1] if table in self.stamped else table.columns  # without the stamp
+        by_position = f"write a variable, a value or _ for each of: {', '.join(column.name for column in columns)}"
         self.want("(")
         position = 0
         while not self.take(")"):
             if position:
                 self.want(",")
+            if self.here.kind == "name" and self.tokens[self.index + 1].text == "=":
+                raise self.error("Datalog: arguments are given by position, without names", self.here, by_position)
             if position >= len(columns):
-                raise self.error(f"{table.name} has {len(columns)} columns, but this atom has more arguments", token)
+                message = f"{table.name} has {len(columns)} columns, but this atom has more arguments"
+                raise self.error(message, token, by_position)
             column = source.qualified(columns[position].name)
             why = why_untyped(column.type)
             if why is not None and self.here.text != "_":
@@ -171,7 +175,8 @@ class Rules(Head):
             argument(column)
             position += 1
         if position != len(columns):
-            raise self.error(f"{table.name} has {len(columns)} columns, but this atom has {position} arguments", token)
+            message = f"{table.name} has {len(columns)} columns, but this atom has {position} arguments"
+            raise self.error(message, token, by_position)
 
     def bind(self, column: Expr) -> None:
         """Reads an argument of a positive atom."""

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
 from crown.errors import ProjectError
-from crown.projects.flows import Changes, demand_type, flow_of, plain
+from crown.projects.flows import CHANGES, Changes, demand_type, flow_of, plain
 from crown.projects.specification import INTO, NAME, POLICIES, PYTHON, REFRESH, Specification, Stamps, stamp
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.sessions import Session, following
@@ -34,7 +34,6 @@ Views = list[list[Any]]
 Texts = dict[str, Views]
 """The definitions of the SQL files of a project, by text."""
 _VIEW, _TEMPORARY, _STREAM, _EMPTY, _FLOW = "view", "temporary", "stream", "streaming table", "flow"
-_CHANGES = "_changes"
 """Suffix of the name of a table: the streaming table of the changes that an AUTO CDC flow applies to the table."""
 _TEXTS = ("_expr", "_unparsed_identifier")
 """The fields of an expression of Spark Connect that contain its text: SQL text, and the name of a column."""
@@ -169,7 +168,7 @@ class Project(Specification):
                 feed = next((of for of in self.definitions if of.temporary and of.name == source), None)
                 if feed is not None:
                     self.definitions.remove(feed)
-                source = f"{table}{_CHANGES}"
+                source = f"{table}{CHANGES}"
                 query = f"SELECT * FROM STREAM({changes.source})" if feed is None else feed.query
                 self.streams[source] = [Definition(source, query, False, place)]
             self.definitions.append(Definition(table, changes.query(source), False, place))

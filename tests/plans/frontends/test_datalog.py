@@ -110,6 +110,7 @@ def test_one_rule_of_plain_atoms_is_still_a_plan() -> None:
         ("Q(a) :- p(a). Q(count()) :- Q(a).", "Q aggregates itself", 15),
         ("Q(a) :- p(a). Q(b) :- t(b), Q(_).", "argument 1 has the type string here and int64 in other rules of Q", 15),
         ("Q(a) :- p(a). Q(a) :- Q(a, b), p(a).", "Q has 1 columns, but this atom has more arguments", 23),
+        ("Q(a) :- g(a=1, b).", "arguments are given by position, without names", 11),
         ("Q(a) :- p(a), not h(a).", "h has 2 columns, but this atom has 1 arguments", 19),
         ("Q(a, sum()) :- p(a).", "sum takes one value", 6),
         ("Q(a, max_by(a)) :- p(a).", "max_by takes two values, and the result is the first one", 6),
