@@ -215,6 +215,13 @@ class Table:
         keys = () if self.name.startswith(DERIVED) else self.named_by
         return column is not None and (column.required or column.name.lower() in {key.lower() for key in keys})
 
+    def why_required(self, name: str) -> str:
+        """Returns why a row is bad in which this column, which is required, is NULL."""
+        why = "declared NOT NULL, or the order of a window"
+        if name.lower() in {key.lower() for key in self.named_by}:
+            why = "part of the key" if name.lower() in {key.lower() for key in self.key} else "the sequence"
+        return f"column {name!r} is NULL, and {why}"
+
     @property
     def named_by(self) -> tuple[str, ...]:
         """Returns the columns that every change of the table has: the key, and with upserts also the sequence."""

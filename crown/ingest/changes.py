@@ -191,7 +191,7 @@ class Checker:
             if columns.null_count(name):
                 for row in np.flatnonzero(flags(columns[name].is_null())).tolist():
                     if name not in self._unseen or weights[row] > 0:
-                        bad.setdefault(row, f"column {name!r} is NULL, and declared NOT NULL")
+                        bad.setdefault(row, self._table.why_required(name))
         for row, reason in unfit.items():
             bad.setdefault(row, reason)
         metadata = data.schema.metadata if isinstance(data, (pa.Table, pa.RecordBatch)) else None

@@ -90,7 +90,7 @@ class FileReader:
                 fit = pa.nulls(found.num_rows, field.type)
             if self.table.required(field.name) and fit.null_count:
                 for row in np.flatnonzero(pc.is_null(fit).to_numpy(zero_copy_only=False)).tolist():
-                    bad.setdefault(row, f"column {field.name!r} is NULL, and declared NOT NULL")
+                    bad.setdefault(row, self.table.why_required(field.name))
             columns.append(fit)
         rows = pa.table(columns, wanted)
         if not bad:

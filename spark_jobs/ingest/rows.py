@@ -89,7 +89,7 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool
             faults.append((bad, _misfit(column.name, F.col(quoted(field.name)), field.dataType, column.type)))
         if table.required(column.name):
             null = value.isNull() & (weight > 0) if unseen else value.isNull()
-            faults.append((null, F.lit(f"column '{column.name}' is NULL, and declared NOT NULL")))
+            faults.append((null, F.lit(table.why_required(column.name))))
     kept = [F.col(quoted(field.name)) for field in frame.schema.fields if field.name != UNREADABLE]
     bad = reduce(Column.__or__, [fault for fault, _ in faults]) if faults else None
     return CheckedRows(frame, columns, weight, bad, _first(faults), F.to_json(F.struct(*kept)))

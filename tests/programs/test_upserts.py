@@ -206,8 +206,8 @@ def test_envelopes_that_are_delivered_again_change_nothing() -> None:
 def test_bad_rows_are_told_and_deletes_need_the_key() -> None:
     view = crown.view("SELECT id, v FROM o", schema("seq"))
     for row, reason in (
-        ({"id": None, "v": "a", "seq": 1}, "column 'id' is NULL, and declared NOT NULL"),
-        ({"id": 1, "v": "a", "seq": None}, "column 'seq' is NULL, and declared NOT NULL"),
+        ({"id": None, "v": "a", "seq": 1}, "column 'id' is NULL, and part of the key"),
+        ({"id": 1, "v": "a", "seq": None}, "column 'seq' is NULL, and the sequence"),
         ({"id": 1, "v": "a", "seq": 1, "_weight": 2}, "a relation with upserts has every row once; use 1 or -1"),
     ):
         with pytest.raises(BadRowError, match=reason):

@@ -252,10 +252,13 @@ def test_a_column_that_could_be_meant_for_the_weight_is_an_error(spark, name):
 def test_a_null_where_the_schema_says_not_null_is_a_bad_row(spark):
     tables = Schema.of({"r": {"id": "int64 not null", "x": "int64"}, "t": {"columns": {"id": "int64"}, "key": ["id"]}})
     frame = spark.createDataFrame([(1, None), (None, 2)], "id bigint, x bigint")
-    for table, needed in ((tables["r"], ["id", "x"]), (tables["t"], ["id"])):
+    for table, needed, why in (
+        (tables["r"], ["id", "x"], "declared NOT NULL, or the order of a window"),
+        (tables["t"], ["id"], "part of the key"),
+    ):
         rows = check(frame, table, needed)
         reasons = [row[0] for row in frame.select(F.when(rows.bad, rows.reason)).collect()]
-        assert reasons == [None, "column 'id' is NULL, and declared NOT NULL"]
+        assert reasons == [None, f"column 'id' is NULL, and {why}"]
 
 
 @pytest.mark.parametrize(("kind", "text"), [("csv", "a,b\n1,2\n"), ("json", '{"a": 1, "b": 2}\n')])

@@ -233,7 +233,7 @@ def test_late_rows_can_refuse_their_batch_or_go_to_the_quarantine(tmp_path: Path
 
     aside = ds.dataset(tmp_path / "q").to_table().to_pylist()
     assert [(row["row"], row["reason"]) for row in aside] == [
-        (0, "column 'n' is NULL, and declared NOT NULL"),
+        (0, "column 'n' is NULL, and declared NOT NULL, or the order of a window"),
         (1, "column 'n': 90 is late: the watermark is 100"),
     ]
     with pytest.raises(PlanError, match="but it has no folder: give on_bad_row"):

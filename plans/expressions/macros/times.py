@@ -10,7 +10,7 @@ from plans.expressions.build import NULL, Expr, call, cast, lit
 from plans.expressions.columns import intervals
 from plans.expressions.functions.clock.formats import SECONDS
 from plans.expressions.functions.clock.spans import MICROS, MONTHS, unit_of
-from plans.expressions.functions.function import macro
+from plans.expressions.functions.function import macro, meaning
 from plans.expressions.macros.numbers import positive_remainder
 from plans.time import durations
 from plans.types import INTERVALS
@@ -274,8 +274,8 @@ TABLE = (
           note="The Julian day, with the fraction of the day since midnight. Also `EXTRACT(JULIAN FROM x)`."),
     macro("julianday", "calendar", _julian_from_noon,
           note="The JULIANDAY of SQLite: from noon to noon, with whole milliseconds."),
-    macro("overlaps", "calendar calendar calendar calendar", _overlap,
-          note="Also `(a, b) OVERLAPS (c, d)`. A period has its lesser end, and the time before the greater one."),
+    meaning("periods_overlap", "calendar calendar calendar calendar", _overlap,
+            "`(a, b) OVERLAPS (c, d)`: a period has its lesser end, and the time before the greater one."),
     macro("to_date", "any =string", lambda value, pattern: cast(_moment(value, pattern), "date"), null=_OTHER,
           also=("try_to_date",)),
     macro("to_timestamp", "any =string", _moment, also=("try_to_timestamp",), null=_OTHER),

@@ -8,6 +8,7 @@ _KNOWN = "ARRAY_COMPACT(arr)"
 _DAY = "CAST(ntz AS DATE)"
 _SUNDAY = f"CAST((DAYOFYEAR({_DAY}) + 7 - DAYOFWEEK({_DAY})) DIV 7 AS INT)"
 _FIRST = f"EXTRACT(DAYOFWEEK FROM TRUNC({_DAY}, 'YEAR'))"
+_TIME = "PMOD(UNIX_MICROS(inst), 86400000000) / 86400000000D"
 _ALL_AT_ONE = "REDUCE(ARRAY_COMPACT(arr), CAST({} AS BIGINT), (t, x) -> t {} x)"
 
 DIALECT_GROUPS = (
@@ -59,6 +60,10 @@ DIALECT_GROUPS = (
             ("WEEK_TRUNC('MONDAY', ntz)", "CAST(DATE_TRUNC('WEEK', ntz) AS TIMESTAMP_NTZ)"),
             ("WEEKS_BETWEEN('SUNDAY', DATE '2024-03-03', DATE '2024-03-02')", "1L"),
             ("WEEKS_BETWEEN('MONDAY', DATE '2024-03-03', DATE '2024-03-18')", "-3L"),
+            (f"JULIAN({_DAY})", f"UNIX_DATE({_DAY}) + 2440588D"),
+            ("JULIAN(inst)", f"{_TIME} + (UNIX_DATE(CAST(inst AS DATE)) + 2440588)"),
+            ("JULIANDAY(inst)", "(UNIX_MILLIS(inst) + 210866760000000) / 86400000D"),
+            ("PERIODS_OVERLAP(inst, inst, inst, inst)", "inst = inst"),
             ("AS_TEXT(inst)", "CONCAT(CAST(inst AS STRING), '+00')"),
             ("INSTANT_TEXT(inst)", "CONCAT(CAST(inst AS STRING), '+00')"),
         ),

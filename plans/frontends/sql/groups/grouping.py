@@ -248,7 +248,7 @@ class Groups(GroupColumns):
         if len(arguments) < takes:
             raise text.error(f"{word} needs another argument", node)
         if len(arguments) > takes and function != "count":
-            hint = _OF_SEVERAL.get(function, "count one column")
+            hint = _OF_SEVERAL.get(function, "name one column")
             raise text.error(f"{word} of {len(arguments)} columns is not supported", node, hint)
         star = isinstance(arguments[0], exp.Star)
         if star:

@@ -250,7 +250,7 @@ def _overlapping(node: Any, dialect: str) -> Any:
         first, last = found
         length = isinstance(last, exp.Interval) or (isinstance(last, exp.Cast) and last.is_type("interval"))
         ends += [first, exp.Add(this=first.copy(), expression=last) if length else last]
-    return call("OVERLAPS", *ends)
+    return call("PERIODS_OVERLAP", *ends)
 
 
 BUILDERS: dict[type, Callable[[Any, str], Any]] = {
