@@ -81,7 +81,14 @@ class QueryChangedError(SnapshotError):
 
 
 class DamagedStateError(SnapshotError):
-    """Files of a durable view are damaged or missing, so that applied batches cannot be read."""
+    """Files of a durable view are damaged or missing, so that applied batches cannot be read.
+
+    ``fault``: the message without what to do, for an owner of the folder who has another remedy.
+    """
+
+    def __init__(self, fault: str, remedy: str = "") -> None:
+        super().__init__(fault + remedy)
+        self.fault = fault
 
 
 class NotDurableError(CrownError):

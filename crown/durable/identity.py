@@ -65,7 +65,7 @@ class Identity:
         except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
             whole = False
         if not whole:
-            raise DamagedStateError(f"{path} is damaged, or was not written by crown.open: restore it from a copy")
+            raise DamagedStateError(f"{path} is damaged, or was not written by crown.open", ": restore it from a copy")
         if meta.pop("format", None) != FORMAT:
             raise DamagedStateError(f"{path} is of another version of crown; open it with the version that wrote it")
         return cls(**{"unread": [], **{each.name: meta[each.name] for each in fields(cls) if each.name in meta}})

@@ -227,7 +227,7 @@ def _demand_empty(folder: Path) -> None:
     names = {name for name in os.listdir(folder) if not name.startswith(".")}
     ours = bool(numbers(folder, "snapshot")) or numbers(folder, "log") not in ([], [0]) or _has_batches(folder)
     if ours:
-        raise DamagedStateError(f"{folder / NAME} is missing: restore it from a copy, or open a new folder")
+        raise DamagedStateError(f"{folder / NAME} is missing", ": restore it from a copy, or open a new folder")
     strange = sorted(names - {"lock", "acknowledged", "0.log"})
     if strange:
         raise CrownError(

@@ -209,8 +209,8 @@ class Recovery(Generic[E]):
         if not (self._folder / "0.log").exists():
             raise DamagedStateError(
                 f"no state can be read in {self._folder}: "
-                + (reasons[0] if reasons else "its snapshots and its log are missing")
-                + f". {_COPY}, or open a new folder"
+                + (reasons[0] if reasons else "its snapshots and its log are missing"),
+                f". {_COPY}, or open a new folder",
             )
         if reasons:
             _warn(f"{reasons[0]}; it was rebuilt from the log")
@@ -239,7 +239,8 @@ class Recovery(Generic[E]):
         lost = max(self._acknowledged - version, 0)
         if not self._repair:
             raise DamagedStateError(
-                f"{reason}. {_COPY}; or continue after batch {version} with repair=True, and apply later batches again"
+                reason,
+                f". {_COPY}; or continue after batch {version} with repair=True, and apply later batches again",
             )
         count = f"at least {lost} acknowledged batches are" if lost else "later batches, if there were any, are"
         _warn(f"{reason}; the view continues after batch {version}, and {count} lost. Apply them again")
@@ -346,7 +347,7 @@ def _logged(folder: Path, view: str, base: int) -> Iterator[tuple[int, dict[str,
             yield number, header, tables
         if reader.fault is not None or start > number:
             missing = f"{folder / f'{number}.log'} is missing"
-            raise DamagedStateError(f"{reader.fault.reason if reader.fault else missing}. {_COPY}")
+            raise DamagedStateError(reader.fault.reason if reader.fault else missing, f". {_COPY}")
 
 
 def _warn(message: str) -> None:

@@ -25,7 +25,7 @@ from crown.durable.database import DurableDatabase
 from crown.durable.files import write_durably
 from crown.durable.identity import NAME
 from crown.durable.opening import reopened_database
-from crown.errors import CrownError, ProjectError
+from crown.errors import CrownError, DamagedStateError, ProjectError
 from crown.guards.arguments import Size
 from crown.ingest.tables.columns import WEIGHT
 from crown.projects.changes import fitted
@@ -222,7 +222,11 @@ def open_project(path: Path, memory_budget: Size | None = None) -> ProjectDataba
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "state"
     schema = None if (state / NAME).exists() else _schema(sources)
-    found = reopened_database(state, schema, of=ProjectDatabase, keep=project.keep, memory_budget=memory_budget)[0]
+    try:
+        found = reopened_database(state, schema, of=ProjectDatabase, keep=project.keep, memory_budget=memory_budget)[0]
+    except DamagedStateError as error:
+        again = f". Restore {state} from a copy, or delete it: the next run computes everything again"
+        raise DamagedStateError(error.fault, again) from None
     assert isinstance(found, ProjectDatabase), "it was requested"
     try:
         found._take(project, definitions, sources)

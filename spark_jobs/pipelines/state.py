@@ -175,6 +175,11 @@ class PipelineState:
             self._replayed = self._read()[2] + database.stats()["log_bytes"]
         except LockedStateError:
             raise _taken(self._state) from None
+        except DamagedStateError as error:
+            raise CheckpointError(
+                f"the state of the pipeline cannot be used: {error.fault}. Restore the folders crown and tables from "
+                "the same copy, or compute everything again with crown pipelines full-refresh"
+            ) from error
         except CrownError as error:
             again = ". A full refresh computes everything again" if isinstance(error, FunctionError) else ""
             raise CheckpointError(f"the state of the pipeline cannot be used: {error}{again}") from error

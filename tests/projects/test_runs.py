@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import shutil
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 import crown
 from crown.commands.main import main
-from crown.errors import ProjectError
+from crown.errors import DamagedStateError, ProjectError
 from crown.projects.database import ProjectDatabase
 from tests.marks import seeds, slow
 from tests.projects.shop import SPECIFICATION, SQL, Shop
@@ -174,6 +175,25 @@ def test_a_run_that_fails_after_other_columns_leaves_the_rows_of_the_views(tmp_p
         with pytest.raises(ProjectError, match=said):
             crown.database(shop.folder)
     shop.specify(more)
+    run(shop)
+    shop.check()
+
+
+def test_a_damaged_state_says_what_computes_it_again(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "p", 7)
+    run(shop)
+    state = shop.folder / "storage" / "embedded" / "state"
+    for file in (*state.glob("*.snapshot"), *state.glob("*.log")):
+        whole = file.read_bytes()
+        file.write_bytes(whole[:200] + bytes(200) + whole[400:])
+    with pytest.raises(
+        DamagedStateError, match=rf"does not match\. Restore {state} from a copy, or delete it: the next"
+    ):
+        crown.database(shop.folder)
+    (state / "meta.json").unlink()
+    with pytest.raises(DamagedStateError, match=rf"meta.json is missing\. Restore {state} from a copy, or delete it"):
+        crown.database(shop.folder)
+    shutil.rmtree(state)
     run(shop)
     shop.check()
 
