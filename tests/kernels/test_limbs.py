@@ -44,7 +44,7 @@ def _checks(a, b):
 @kernel
 def _extended(words, n, m):
     limbs.extend(words, m, n, words, 0, m)
-    return limbs.is_zero(words, 0, m)
+    return limbs.is_zero(words, 0, m), limbs.is_word(words, 0, m)
 
 
 def _value(words: list[int]) -> int:
@@ -79,6 +79,7 @@ def test_checked_words_tell_when_a_result_leaves_63_bits(a: int, b: int) -> None
 @given(_NUMBER, st.integers(1, _MOST), st.integers(1, _MOST))
 def test_a_number_that_gets_more_limbs_keeps_its_value(number: list[int], m: int, n: int) -> None:
     words = np.array(number[:m] + [7] * n, np.int64)
-    zero = _extended(words, n, m)
+    zero, word = _extended(words, n, m)
     assert zero == (_value(number[:m]) == 0)
+    assert word == (_value(number[:m]) == number[0])
     assert (_value(words[m:].tolist()) - _value(number[:m])) % (1 << 64 * min(m, n) if n < m else 1 << 64 * n) == 0

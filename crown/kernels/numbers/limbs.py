@@ -142,6 +142,15 @@ def add(out, o, a, i, n):
 
 
 @device
+def is_word(a, i, n):
+    """Returns True if ``a`` of ``n`` limbs is the number in its first limb."""
+    sign, same = a[i] >> 63, True
+    for x in range(i + 1, i + n):
+        same &= a[x] == sign
+    return same
+
+
+@device
 def negate(a, i, n):
     """Negates ``a`` of ``n`` limbs in place."""
     over = 1

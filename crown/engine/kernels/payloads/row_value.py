@@ -42,6 +42,7 @@ from crown.kernels.numbers.limbs import (
     add,
     clear,
     extend,
+    is_word,
     multiply,
     multiply_word,
     negate,
@@ -261,6 +262,34 @@ def _multiply_below(ctx, z, base, limbs, doubles, before):
 
 
 @device
+def _multiply_word_part(ctx, y, z, row, link, delta):
+    """Multiplies a part without doubles by the row's factors and by the payloads of its links, as one word.
+
+    Returns False, and leaves the part as it is, if one of the numbers or products has more than one word. Most have
+    not: the number of limbs is that of the largest sum.
+    """
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    at, n = scratch[X_VALUE] + plan[z + Z_WORD], plan[z + Z_LIMBS]
+    if not is_word(scratch, at, n):
+        return False
+    value = scratch[at]
+    for f in range(plan[z + Z_FACTORS]):
+        factor = _factor(ctx, row, plan[z + Z_FACTOR0] + 2 * f)
+        if product_leaves(value, factor):
+            return False
+        value = times(value, factor)
+    for x in range(plan[y + Y_LINKS]):
+        part = z + Z_LINKS + Z_LINK * x
+        base = payload_below(ctx, y, row, x, link, delta) + plan[part]
+        if not is_word(arena, base, plan[part + 1]) or product_leaves(value, arena[base]):
+            return False
+        value = times(value, arena[base])
+    scratch[at] = value
+    extend(scratch, at, n, scratch, at, 1)
+    return True
+
+
+@device
 def _multiply_others(ctx, y, row, link, delta):
     """Runs ``multiply_by_row`` for the parts of more than two limbs."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
@@ -268,6 +297,9 @@ def _multiply_others(ctx, y, row, link, delta):
     stride = part_words(links)
     z = first_other(plan, y)
     for _ in range(plan[y + Y_OTHERS]):
+        if plan[z + Z_DOUBLES] == 0 and _multiply_word_part(ctx, y, z, row, link, delta):
+            z += stride
+            continue
         at = scratch[X_VALUE] + plan[z + Z_WORD]
         n = plan[z + Z_LIMBS]
         doubles = plan[z + Z_BEFORE]
