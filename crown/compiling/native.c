@@ -374,7 +374,7 @@ static PyObject *team_run(PyObject *object, PyObject *given) {
     Call first;
     if (!PyArg_ParseTuple(given, "O!O!:run", kernel_type, &kernel, &PyList_Type, &calls)) return NULL;
     Py_ssize_t n = PyList_Size(calls);
-    if (self->busy) return PyErr_Format(PyExc_RuntimeError, "the team makes calls for another thread");
+    if (self->busy) Py_RETURN_NONE;
     if (n < 1 || n > self->count + 1)
         return PyErr_Format(PyExc_ValueError, "the team makes 1 to %zd calls", self->count + 1);
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -447,8 +447,8 @@ static void team_dealloc(PyObject *object) {
 static PyMethodDef team_methods[] = {
     {"serve", team_serve, METH_O, "Makes the calls of one seat, in the thread of the caller, until the team ends."},
     {"run", team_run, METH_VARARGS,
-     "Makes a call of a kernel with each of these tuples of arguments. Returns the results; an exception in place of a "
-     "result that there is not."},
+     "Makes a call of a kernel with each of these tuples of arguments. Returns the results, with an exception in place "
+     "of a result that there is not; or None, if the team makes calls for another thread."},
     {"end", team_end, METH_NOARGS, "Ends all threads that serve the team."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,16 +1,17 @@
-"""Runs jobs of several cells in threads: functions in Python's pool, calls of a kernel in a team of its own.
+"""Runs jobs of several cells in threads: functions in Python's pool, calls of a kernel in a team.
 
 A call takes no Python, and often less time than it takes to wake a thread. So the threads of a team watch for the next
-call for some time, without the GIL, before they sleep (see ``crown/compiling/native.c``). A forked process starts its
-own threads.
+call for some time, without the GIL, before they sleep (see ``crown/compiling/native.c``). All views share a team,
+because threads that watch occupy processors. A forked process starts its own threads.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
-import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -34,7 +35,6 @@ class Threads:
     def __init__(self, most: int) -> None:
         self._most = most
         self._made: tuple[int, ThreadPoolExecutor] | None = None
-        self._team: tuple[int, Any] | None = None
         self._stops = False
 
     @property
@@ -45,28 +45,15 @@ class Threads:
             self._made = process, ThreadPoolExecutor(self._most, thread_name_prefix="crown-cell")
         return self._made[1]
 
-    @property
-    def team(self) -> Any:
-        """Returns the team of this process, an object of ``crown.compiling.native.Team``."""
-        process = os.getpid()
-        if self._team is None or self._team[0] != process:
-            from crown.compiling.native import Team
-
-            team = Team(self._most)
-            for number in range(self._most):
-                Thread(target=team.serve, args=(number,), name=f"crown-call-{number}", daemon=True).start()
-            self._team = process, team
-            weakref.finalize(self, team.end)
-        return self._team[1]
-
     def call(self, kernel: Any, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Calls a kernel with each of these tuples of arguments: the first in this thread, the others in threads.
 
         Returns the results; if a call raises, its exception in place of the result.
         """
         if len(calls) > 1 and library() is not None:
-            found: list[Any] = self.team.run(kernel, list(calls))
-            return found
+            found: list[Any] | None = _team(self._most, os.getpid()).run(kernel, list(calls))
+            if found is not None:  # else it makes calls for another thread
+                return found
 
         def job(arguments: tuple[Any, ...]) -> Any:
             try:
@@ -111,6 +98,18 @@ class Threads:
         """Raises Stopped while jobs run of which one has failed."""
         if self._stops:
             raise Stopped
+
+
+@cache
+def _team(count: int, process: int) -> Any:
+    """Returns the team of ``count`` threads of this ``process``, an object of ``crown.compiling.native.Team``."""
+    from crown.compiling.native import Team
+
+    team = Team(count)
+    for number in range(count):
+        Thread(target=team.serve, args=(number,), name=f"crown-call-{number}", daemon=True).start()
+    atexit.register(team.end)
+    return team
 
 
 def first_cause(errors: Sequence[BaseException]) -> BaseException:

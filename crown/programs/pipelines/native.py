@@ -72,6 +72,7 @@ class NativeRuntime(ProgramRuntime):
     def _transaction(
         self, prepared: PreparedBatch, options: DeltaOptions, before_commit: Callable[[], None] | None, hold: bool
     ) -> Generator[Any, None, None]:
+        self.takes_steps = True
         if self.pipeline is None or not prepared.unscanned:
             return super()._transaction(prepared, options, before_commit, hold)
         return self._transaction_of_call(self.pipeline, prepared, options, before_commit, hold)
@@ -87,7 +88,6 @@ class NativeRuntime(ProgramRuntime):
         """Makes the native call before it yields None; if it may only ``hold``, it yields the arguments, and the caller
         makes the call. Takes steps from where the call has stopped."""
         status, unscanned = kernels.NOT_SCANNED, prepared.unscanned
-        self.takes_steps = True
         try:
             pipeline.open(unscanned)
             self._open_batch()
