@@ -10,9 +10,11 @@ the streams up to their current end. Rows are only appended, and each row is com
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -21,6 +23,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from crown.durable.files import write_durably
 from crown.projects.flows import streams_in
 from crown.projects.locations import DELTA, FILES, JDBC, PARQUET, VERSIONS, Location
 from crown.projects.quarantine import Quarantine
@@ -49,6 +52,7 @@ class StreamingTable:
 
     def __init__(self, name: str, flows: Mapping[str, DataFrame], folder: Path) -> None:
         own = folder / name.lower()
+        self._name = name
         self._flows: dict[Path, DataFrame] = {}
         for flow, stream in flows.items():
             if not isinstance(stream, DataFrame) or not stream.isStreaming:
@@ -72,7 +76,17 @@ class StreamingTable:
         return self._columns
 
     def read(self) -> DataFrame:
-        """Returns all rows, after each stream was read to its current end. Raises the errors of Spark."""
+        """Returns all rows, after each stream was read to its current end. Raises SourceError if a column has another
+        type than in the rows that are there, before any stream is read, and the errors of Spark."""
+        for folder in self._flows:
+            for column in self._columns:
+                before = _types(folder).get(column.name.lower(), column.dataType)
+                if not _fits(before, column.dataType):
+                    raise SourceError(
+                        f"source {self._name}: {column.name} was {before.simpleString()}, and is "
+                        f"{column.dataType.simpleString()} now. A streaming table does not read its rows again: "
+                        f"declare {before.simpleString()}, or add a column with another name, which is NULL in these"
+                    )
         files = [file for folder, stream in self._flows.items() for file in _read(folder, stream)]
         spark = next(iter(self._flows.values())).sparkSession
         return spark.read.schema(self._columns).parquet(*files) if files else spark.createDataFrame([], self._columns)
@@ -85,14 +99,47 @@ def _read(folder: Path, stream: DataFrame) -> list[str]:
     """
     rows = folder / "rows"
     rows.mkdir(parents=True, exist_ok=True)
+    before = set((rows / LOG).glob("*"))
     writer = stream.writeStream.format("parquet").option("path", str(rows))
-    writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(
-        availableNow=True
-    ).start().awaitTermination()
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    try:
+        writer.start().awaitTermination()
+    finally:
+        if set((rows / LOG).glob("*")) != before:  # also if a later batch has failed
+            known = _types(folder) | {column.name.lower(): column.dataType for column in stream.schema}
+            text = json.dumps({name: type_.jsonValue() for name, type_ in known.items()})
+            write_durably(folder / _TYPES, text.encode())
     written = files_after(LocalFolder(rows / LOG), -1) if (rows / LOG).exists() else set()
     return sorted(str(rows / unquote(urlsplit(uri).path).rpartition("/")[2]) for uri in written)
 
 
+def _types(folder: Path) -> dict[str, T.DataType]:
+    """Returns the types of all columns that the rows of a stream have, by their names in lower case."""
+    try:
+        found = json.loads((folder / _TYPES).read_bytes())
+    except FileNotFoundError:
+        return {}
+    columns = [{"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in found.items()]
+    return {column.name: column.dataType for column in T.StructType.fromJson({"fields": columns})}
+
+
+def _fits(before: T.DataType, now: T.DataType) -> bool:
+    """Returns whether Spark reads rows with a column of the type ``before`` as rows with the type ``now``."""
+    if isinstance(before, T.StructType) and isinstance(now, T.StructType):
+        return all(_fits(one.dataType, now[one.name].dataType) for one in before if one.name in now.names)
+    if isinstance(before, T.ArrayType) and isinstance(now, T.ArrayType):
+        return _fits(before.elementType, now.elementType)
+    if isinstance(before, T.MapType) and isinstance(now, T.MapType):
+        return _fits(before.keyType, now.keyType) and _fits(before.valueType, now.valueType)
+    if isinstance(before, T.DecimalType) and isinstance(now, T.DecimalType):
+        return before.scale == now.scale and before.precision <= now.precision
+    return before == now or (type(before), type(now)) in _WIDER
+
+
+_TYPES = "types.json"
+_WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_WIDER = {*combinations(_WHOLE, 2), (T.FloatType, T.DoubleType)}
+"""Pairs of a type and a wider one."""
 _PATTERN = re.compile(r"[*?\[\]{}]")
 _FETCHED = "10000"
 """The number of rows that a database sends at a time. By default, PostgreSQL's driver keeps a whole table in memory."""

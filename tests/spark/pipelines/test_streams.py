@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 import crown
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.definitions.project import Project
+from spark_jobs.pipelines.inputs import declared
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.state import PipelineState
 from tests.spark.pipelines.shop import Died, connect, dies, table
@@ -93,6 +95,54 @@ def test_a_stream_that_has_nothing_yet_is_empty(rows: Rows, tmp_path: Path) -> N
     rows.add(7)
     made.run()
     assert table(tmp_path / "state" / "tables" / "v") == Counter([(1,)])
+
+
+def test_a_column_of_a_stream_that_changes_its_type_is_refused_before_a_row_is_read(rows: Rows, tmp_path: Path) -> None:
+    def pipeline(columns: str) -> Pipeline:
+        made = crown.spark.pipeline(rows.spark, tmp_path / "state")
+        stream = rows.spark.readStream.schema(columns).option("mode", "FAILFAST").json(str(rows.folder))
+        made.source("R", stream)
+        made.view("n", "SELECT k, COUNT(*) AS n FROM r GROUP BY k")
+        return made
+
+    pipeline("k int").run()
+    rows.add(2, 3)
+    with pytest.raises(SourceError, match=r"source R: k was int, and is string now\. .*: declare int, or add a column"):
+        pipeline("k string").run()
+    (rows.folder / "bad.json").write_text('{"k": 1, "more": "x"}\n')
+    with pytest.raises(SourceError, match="source R cannot be read"):
+        pipeline("k long, more int").run()  # no row was written, so the declaration can be corrected
+    rows.rows.update([1])
+    pipeline("k long, more string").run()
+    assert table(tmp_path / "state" / "tables" / "n") == Counter(rows.rows.items())
+    pipeline("k long").run()
+    with pytest.raises(SourceError, match="source R: more was string, and is int now"):
+        pipeline("k long, more int").run()
+    rows.add(7)
+    pipeline("k long").run()
+    assert table(tmp_path / "state" / "tables" / "n") == Counter(rows.rows.items())
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("array<int>", "array<bigint>"),
+        ("struct<a:int>", "struct<a:bigint,b:string>"),
+        ("map<string,float>", "map<string,double>"),
+        ("decimal(5,2)", "decimal(30,2)"),
+        ("smallint", "int"),
+    ],
+)
+def test_wider_types_are_those_with_which_spark_reads_the_rows(spark, tmp_path: Path, before: str, now: str) -> None:
+    old, new = (T.StructType.fromDDL(f"x {type_}")["x"].dataType for type_ in (before, now))
+    assert declared._fits(old, old)
+    assert declared._fits(old, new)
+    assert not declared._fits(new, old) or before.startswith("struct")
+    assert not declared._fits(old, T.StringType())
+    value = {"a": "array(1)", "s": "named_struct('a', 1)", "m": "map('a', 1)", "d": "1"}.get(before[0], "1")
+    value = "1" if before == "smallint" else value
+    spark.sql(f"SELECT CAST({value} AS {before}) AS x").write.parquet(str(tmp_path / "rows"))
+    assert spark.read.schema(f"x {now}").parquet(str(tmp_path / "rows")).collect()[0].x is not None
 
 
 def test_a_stream_that_does_not_only_append_is_refused(rows: Rows, tmp_path: Path) -> None:
