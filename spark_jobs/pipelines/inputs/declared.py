@@ -311,6 +311,8 @@ def _with_source_errors(name: str, read: Callable[[], DataFrame]) -> Callable[[]
     def reading() -> DataFrame:
         try:
             return read()
+        except SourceError:
+            raise
         except StreamingQueryException as error:
             raise SourceError(_of_stream(name, error)) from None
         except (PySparkException, OSError) as error:
