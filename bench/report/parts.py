@@ -218,8 +218,8 @@ PARTS = (
     ),
     Part(
         "cores", "Against cores",
-        "The embedded engine cut into cells for its threads, and the Spark operator, on one, two and four cores of "
-        "this machine.",
+        "The embedded engine cut into cells for its threads, views of groups in as many threads, and the Spark "
+        "operator, on one, two and four cores of this machine.",
         _law(laws.cores, "cores", 2), (tables.law("cores"),),
     ),
     Part(

@@ -20,15 +20,15 @@ _SNAPSHOT = "8MiB"
 class Folder(PublicView):
     """The public view over a folder of its own; batches are written, and the system decides when to sync them."""
 
-    def _made(self, loaded: Loaded, on_missing: str) -> crown.View:
+    def _made(self, loaded: Loaded, **options: Any) -> crown.View:
         self._folder = tempfile.TemporaryDirectory(prefix="crown-bench-")
-        self._loaded, self._on_missing = loaded, on_missing
+        self._loaded, self._options = loaded, options
         self._durable = self._opened()
         return self._durable
 
     def _opened(self) -> DurableView:
         return crown.open(
-            self._loaded.program, self._folder.name, on_missing=self._on_missing, sync="never", snapshot_bytes=_SNAPSHOT
+            self._loaded.program, self._folder.name, sync="never", snapshot_bytes=_SNAPSHOT, **self._options
         )
 
     def stats(self) -> dict[str, Any]:

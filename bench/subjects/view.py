@@ -19,21 +19,21 @@ WORK = ("r_updates", "s_updates", "p_updates", "live_flips")
 
 
 class PublicView:
-    """A view of the query. ``on_missing`` as in ``crown.view``."""
+    """A view of the query. ``options``: those of ``crown.view``."""
 
-    def __init__(self, loaded: Loaded, mode: str, on_missing: str = "ignore") -> None:
+    def __init__(self, loaded: Loaded, mode: str, **options: Any) -> None:
         if mode not in ("delta", "none", "ranges"):
             raise SkipError(f"the public view has no mode {mode}")
         try:
-            self._view = self._made(loaded, on_missing)
+            self._view = self._made(loaded, **options)
         except CrownError as error:
             raise SkipError(str(error).splitlines()[0]) from None
         self._mode = mode
         self._checking = False
         self._count = self._sum = 0
 
-    def _made(self, loaded: Loaded, on_missing: str) -> crown.View:
-        return crown.view(loaded.program, on_missing=on_missing)
+    def _made(self, loaded: Loaded, **options: Any) -> crown.View:
+        return crown.view(loaded.program, **options)
 
     def checking(self) -> None:
         """Sums up the deltas."""

@@ -90,14 +90,19 @@ def state(scale: str) -> list[Cell]:
 
 
 def cores(scale: str) -> list[Cell]:
-    """Returns the embedded engine on one, two and four threads, and the Spark path on as many cores."""
+    """Returns the embedded engine and views of groups on one, two and four threads, and the Spark path on as many
+    cores."""
     if scale == "quick":
         return [cell("3-hop", "crown", "delta", scale, arguments={"threads": 2}, law="cores", x=2)]
     cells = []
     for n in (1, 2, 4):
         for workload, mode in (("3-hop", "none"), ("3-hop", "delta"), ("4-hop", "delta")):
-            more = {"arguments": {"threads": n}, "law": "cores", "x": n}
+            more: Cell = {"arguments": {"threads": n}, "law": "cores", "x": n}
             more["batch_rows"] = 100_000 if mode == "none" else 10_000
             cells.append(cell(workload, "crown", mode, scale, checked=workload == "3-hop", **more))
+        for name in ("agg-star", "agg-tpch-q3"):
+            more = {"arguments": {"threads": n, "on_missing": "trust"}, "law": "cores", "x": n, "batch_rows": 10_000}
+            more["options"] = {"shuffled": name == "agg-star"}
+            cells.append(cell(name, "crown-view", "delta", scale, **more))
         cells.append(cell("3-hop", "crown-spark", "spark", scale, cores=n, law="cores", x=n, checked=False, repeats=1))
     return cells

@@ -135,7 +135,7 @@ def cores(cells: Sequence[Cell], name: str) -> str:
         dashes = {"none": "--", "delta": "-", "spark": ":"}
         for (engine, title, mode), line in found.items():
             x = [c["x"] for c in line]
-            marker = "s" if title == "4-Hop" else "o"
+            marker = {"4-Hop": "s", "TPC-H Q3": "^"}.get(title, "o")
             style: dict[str, Any] = {"color": COLOURS[engine], "marker": marker, "markersize": 4}
             style |= {"linestyle": dashes[mode], "label": f"{title_of(engine)}, {title}, {mode}"}
             rate.plot(x, [c["updates_per_s"] for c in line], **style)
