@@ -58,7 +58,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
     - ``on_missing``: how to treat a delete that finds too few copies. ``"ignore"`` removes these and counts the rest,
       ``"raise"`` rejects the batch, and ``"trust"`` assumes that there is no such delete, and stores no tuples for it.
-    - ``threads``: the number of cells in which each join stage that can be cut is applied in parallel.
+    - ``threads``: the number of cells in which a program that is one join is applied in parallel.
     - ``whole``: True if the base tables store all columns of the relations, also those that no stage reads.
     - ``selecting``: True to drop rows that no stage reads first, where that is allowed (see ``plans.programs.wiring``).
     - ``streams``: True to let the last stage stream, if it can.

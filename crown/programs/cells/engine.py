@@ -339,7 +339,8 @@ def engine_of(
     threads: int = 1,
 ) -> Engine:
     """Makes a new, empty engine of a program. With several threads each has a cell, if the program can be cut as a
-    whole; otherwise its joins are cut. Arguments and errors as for ``ProgramEngine.create``."""
+    whole; a program that is one join has a grid of cells otherwise. Arguments and errors as for
+    ``ProgramEngine.create``."""
     if threads > 1 and path is None and program.results is None:
         partitioning = partitioning_of(program, threads)
         if partitioning is not None:
