@@ -24,7 +24,7 @@ QUERIES = {
     "a filter that one side has": "SELECT DISTINCT x.a FROM r x, r y WHERE x.b = y.b AND y.a > 1",
     "rows that the join stores whole": "SELECT DISTINCT x.a, x.b, y.b AS c FROM r x, r y WHERE x.b = y.a",
     "a cycle": "SELECT DISTINCT x.a FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a",
-    "a count": "SELECT COUNT(*) AS n FROM r x, r y WHERE x.a = y.b",
+    "counts": "SELECT x.a, COUNT(*) AS n FROM r x, r y WHERE x.a = y.a AND x.b < y.b GROUP BY x.a",
     "rows with copies": "SELECT x.a FROM r x, r y WHERE x.a = y.b",
 }
 
