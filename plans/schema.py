@@ -215,13 +215,6 @@ class Table:
         keys = () if self.name.startswith(DERIVED) else self.named_by
         return column is not None and (column.required or column.name.lower() in {key.lower() for key in keys})
 
-    def why_required(self, name: str) -> str:
-        """Returns why a row is bad in which this column, which is required, is NULL."""
-        why = "declared NOT NULL, or the order of a window"
-        if name.lower() in {key.lower() for key in self.named_by}:
-            why = "part of the key" if name.lower() in {key.lower() for key in self.key} else "the sequence"
-        return f"column {name!r} is NULL, and {why}"
-
     @property
     def named_by(self) -> tuple[str, ...]:
         """Returns the columns that every change of the table has: the key, and with upserts also the sequence."""
@@ -244,6 +237,14 @@ class Table:
     def plain(self) -> Table:
         """Returns the table without look-ups by key, which have been done before."""
         return replace(self, upserts=False, sequence=None, tombstones=None, enforced=False)
+
+
+def why_required(table: Table, name: str) -> str:
+    """Returns why a row of a table is bad in which this column, which is required, is NULL."""
+    why = "declared NOT NULL, or the order of a window"
+    if name.lower() in {key.lower() for key in table.named_by}:
+        why = "part of the key" if name.lower() in {key.lower() for key in table.key} else "the sequence"
+    return f"column {name!r} is NULL, and {why}"
 
 
 class Schema(Mapping[str, Table]):

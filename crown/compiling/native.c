@@ -11,6 +11,7 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #include <Python.h>
+#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -289,8 +290,8 @@ static PyType_Spec kernel_spec = {"crown.compiling.native.Kernel", sizeof(Kernel
 /* A team makes several calls at once: the first in the thread that asks, the others in threads that serve it.
 
    A thread that has nothing to do reads a word of its seat again and again for some time, because a thread that sleeps
-   takes 50 us to wake, and as long of the thread that wakes it. Then it sleeps on a lock. So does the thread that waits
-   for the others. */
+   takes 50 us to wake, and as long of the thread that wakes it; meanwhile it yields its processor to any other thread.
+   Then it sleeps on a lock. So does the thread that waits for the others. */
 
 #define SPIN_NS 200000 /* longer than Python takes between two batches of a stream */
 
@@ -334,7 +335,7 @@ static void set(Signal *signal, int state) {
 /* Waits until a signal is SET, which it then is no more, or ENDED. Returns which. */
 static int wait_for(Signal *signal) {
     int found = WATCHED;
-    for (int64_t until = now() + SPIN_NS; found == WATCHED && now() < until;) {
+    for (int64_t until = now() + SPIN_NS; found == WATCHED && now() < until; sched_yield()) {
         for (int i = 0; i < 64 && (found = __atomic_load_n(&signal->state, __ATOMIC_ACQUIRE)) == WATCHED; i++)
             pause_a_little();
     }

@@ -51,7 +51,7 @@ from crown.kernels.batches import extent
 from crown.store.arrow_buffers import flags, integers, words
 from plans.errors import levels_to_caller
 from plans.nested import has_map
-from plans.schema import Table
+from plans.schema import Table, why_required
 from plans.types import arrow_type
 
 MAX_WEIGHT = 2**31 - 1
@@ -191,7 +191,7 @@ class Checker:
             if columns.null_count(name):
                 for row in np.flatnonzero(flags(columns[name].is_null())).tolist():
                     if name not in self._unseen or weights[row] > 0:
-                        bad.setdefault(row, self._table.why_required(name))
+                        bad.setdefault(row, why_required(self._table, name))
         for row, reason in unfit.items():
             bad.setdefault(row, reason)
         metadata = data.schema.metadata if isinstance(data, (pa.Table, pa.RecordBatch)) else None

@@ -25,7 +25,7 @@ from plans.errors import FileError
 from plans.files.delimited import UNREADABLE
 from plans.files.rows import content, typed
 from plans.files.unpacked import Place, unpacked, unreadable
-from plans.schema import Table
+from plans.schema import Table, why_required
 
 _QUARANTINE = "(crown.on_bad_row: quarantine, or on_bad_row= of crown.spark.pipeline)"
 _REMEDY = f"fix the file, declare another type, or quarantine such rows {_QUARANTINE}"
@@ -90,7 +90,7 @@ class FileReader:
                 fit = pa.nulls(found.num_rows, field.type)
             if self.table.required(field.name) and fit.null_count:
                 for row in np.flatnonzero(pc.is_null(fit).to_numpy(zero_copy_only=False)).tolist():
-                    bad.setdefault(row, self.table.why_required(field.name))
+                    bad.setdefault(row, why_required(self.table, field.name))
             columns.append(fit)
         rows = pa.table(columns, wanted)
         if not bad:

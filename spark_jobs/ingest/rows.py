@@ -26,7 +26,7 @@ from crown.ingest.conventions import known, weights_of_codes
 from crown.ingest.tables.columns import WEIGHT, doubtful
 from plans.files.delimited import UNREADABLE
 from plans.nested import is_nested
-from plans.schema import Table
+from plans.schema import Table, why_required
 from plans.types import decimal_parts
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.names import quoted
@@ -89,7 +89,7 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool
             faults.append((bad, _misfit(column.name, F.col(quoted(field.name)), field.dataType, column.type)))
         if table.required(column.name):
             null = value.isNull() & (weight > 0) if unseen else value.isNull()
-            faults.append((null, F.lit(table.why_required(column.name))))
+            faults.append((null, F.lit(why_required(table, column.name))))
     kept = [F.col(quoted(field.name)) for field in frame.schema.fields if field.name != UNREADABLE]
     bad = reduce(Column.__or__, [fault for fault, _ in faults]) if faults else None
     return CheckedRows(frame, columns, weight, bad, _first(faults), F.to_json(F.struct(*kept)))

@@ -324,7 +324,9 @@ def fill(view, start, n=20_000):
 
 
 print(fill(crown.view(query, tables), 0))
-print(fill(crown.view(query, tables, threads=2), 0))
+by_key = query.replace("SELECT", "SELECT a.k,") + " GROUP BY a.k"
+rows = fill(crown.view(by_key, tables, threads=2), 0)
+print([{"n": sum(row["n"] for row in rows), "s": sum(row["s"] for row in rows)}])
 print(fill(crown.view(query, tables, path=f"{folder}/state"), 0))
 with crown.open(query, f"{folder}/durable", tables) as view:
     fill(view, 0)
