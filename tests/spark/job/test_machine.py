@@ -61,8 +61,9 @@ def test_java_on_the_path_is_found_too(tmp_path, monkeypatch):
 )
 @pytest.mark.parametrize("target", ["demo", "test"])
 def test_make_says_what_to_install_and_exits(tmp_path, target, python, java, said):
-    (tmp_path / "bench").mkdir()
-    for name in ("Makefile", "setup.cfg", "pyproject.toml", "bench/pyproject.toml"):
+    package = ("setup.cfg", "setup.py", "pyproject.toml", "crown/compiling/native.c", "bench/pyproject.toml")
+    for name in ("Makefile", *package):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     fake(tmp_path / "bin", "python3", python.format(python=sys.executable))
     fake(tmp_path / "bin", "java", java)
