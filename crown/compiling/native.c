@@ -311,7 +311,7 @@ typedef struct {
     PyObject_HEAD
     Py_ssize_t count;
     Seat *seats;
-    int busy;
+    int busy, ended;
 } Team;
 
 static void pause_a_little(void) {
@@ -365,6 +365,7 @@ static PyObject *team_serve(PyObject *object, PyObject *number) {
 static PyObject *team_end(PyObject *object, PyObject *none) {
     Team *self = (Team *)object;
     (void)none;
+    self->ended = 1;
     for (Py_ssize_t i = 0; i < self->count; i++) set(&self->seats[i].asked, ENDED);
     Py_RETURN_NONE;
 }
@@ -375,7 +376,7 @@ static PyObject *team_run(PyObject *object, PyObject *given) {
     Call first;
     if (!PyArg_ParseTuple(given, "O!O!:run", kernel_type, &kernel, &PyList_Type, &calls)) return NULL;
     Py_ssize_t n = PyList_Size(calls);
-    if (self->busy) Py_RETURN_NONE;
+    if (self->busy || self->ended) Py_RETURN_NONE;
     if (n < 1 || n > self->count + 1)
         return PyErr_Format(PyExc_ValueError, "the team makes 1 to %zd calls", self->count + 1);
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -449,7 +450,7 @@ static PyMethodDef team_methods[] = {
     {"serve", team_serve, METH_O, "Makes the calls of one seat, in the thread of the caller, until the team ends."},
     {"run", team_run, METH_VARARGS,
      "Makes a call of a kernel with each of these tuples of arguments. Returns the results, with an exception in place "
-     "of a result that there is not; or None, if the team makes calls for another thread."},
+     "of a result that there is not; or None, if the team makes calls for another thread, or has ended."},
     {"end", team_end, METH_NOARGS, "Ends all threads that serve the team."},
     {NULL, NULL, 0, NULL},
 };

@@ -11,7 +11,7 @@ import atexit
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import cache
+from functools import cache, partial
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -51,8 +51,9 @@ class Threads:
         Returns the results; if a call raises, its exception in place of the result.
         """
         if len(calls) > 1 and library() is not None:
-            found: list[Any] | None = _team(self._most, os.getpid()).run(kernel, list(calls))
-            if found is not None:  # else it makes calls for another thread
+            team = _team(self._most, os.getpid())
+            found: list[Any] | None = None if team is None else team.run(kernel, list(calls))
+            if found is not None:  # else it makes calls for another thread, or Python is ending
                 return found
 
         def job(arguments: tuple[Any, ...]) -> Any:
@@ -61,8 +62,7 @@ class Threads:
             except BaseException as error:
                 return error
 
-        others = [self.pool.submit(job, arguments) for arguments in calls[1:]]
-        return [job(calls[0]), *(other.result() for other in others)]
+        return self.run([partial(job, arguments) for arguments in calls], lambda: None)
 
     def run(self, jobs: Sequence[Callable[[], _T]], check: Callable[[], None]) -> list[_T]:
         """Runs the first job in this thread, and the others in the pool. Returns the results, in order.
@@ -102,12 +102,17 @@ class Threads:
 
 @cache
 def _team(count: int, process: int) -> Any:
-    """Returns the team of ``count`` threads of this ``process``, an object of ``crown.compiling.native.Team``."""
+    """Returns the team of ``count`` threads of this ``process``, an object of ``crown.compiling.native.Team``. Returns
+    None if Python is ending, and starts no thread."""
     from crown.compiling.native import Team
 
     team = Team(count)
-    for number in range(count):
-        Thread(target=team.serve, args=(number,), name=f"crown-call-{number}", daemon=True).start()
+    try:
+        for number in range(count):
+            Thread(target=team.serve, args=(number,), name=f"crown-call-{number}", daemon=True).start()
+    except RuntimeError:
+        team.end()
+        return None
     atexit.register(team.end)
     return team
 

@@ -26,7 +26,8 @@ Row = tuple[Any, ...]
 
 
 def drawn(random: Random, columns: tuple[Column, ...], part: Part) -> Over:
-    """Returns a stage with random functions that kernels compute. Not all of them are running or pick a row."""
+    """Returns a stage with random functions that kernels compute. One of them, at least, is neither a running value nor
+    picks a row."""
     while True:
         planned = random_windows.stage(random, columns)
         functions = [

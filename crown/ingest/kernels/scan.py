@@ -84,8 +84,11 @@ def _value(data, form, i):
 
 @device
 def _within(data, form, first, size, low, high):
-    """Returns a word whose bit ``j`` is 1 if the value of row ``j`` is in a range. Each form has its own loop over a
-    pointer, so that the compiler can vectorize it: it takes addresses for a table, which it reads value by value."""
+    """Returns a word whose bit ``j`` is 1 if the value of row ``j`` is in a range.
+
+    Each form has its own loop. The loop reads through a pointer: the compiler does not see that addresses follow one
+    another, and would gather the values.
+    """
     found = ZERO
     if form == WORD:
         values = words_at(data + 8 * first, size)

@@ -250,7 +250,7 @@ class ProgramCells(NotCopyable, instead="save(path) and crown.load(path) make an
             asked[number] = next(batch)
         while asked := {number: call for number, call in asked.items() if call is not None}:
             statuses, failures = self._threads.call(kernels.run, list(asked.values())), list[BaseException]()
-            for number, status in zip(asked, statuses, strict=True):  # every cell is told how its call has ended
+            for number, status in zip(asked, statuses, strict=True):  # each cell gets its status, even after an error
                 batch, failed = transactions[number], isinstance(status, BaseException)
                 try:
                     asked[number] = batch.throw(status) if failed else batch.send(status)

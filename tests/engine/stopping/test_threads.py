@@ -168,6 +168,28 @@ def test_deltas_that_nobody_reads_do_not_keep_python_from_ending() -> None:
     assert "Exception" not in done.stderr, done.stderr
 
 
+AT_EXIT = """
+import atexit, sys, time
+import crown, pyarrow as pa
+query, rows = "SELECT a, COUNT(*) AS n FROM r GROUP BY a", {"r": pa.table({"a": range(1000)})}
+view = crown.view(query, {"r": {"a": "int64"}}, threads=2)
+def late():
+    time.sleep(0.2)  # threads that end with Python have ended
+    print(view.apply(rows).num_rows, view.count(), flush=True)
+atexit.register(late)
+if sys.argv[1] == "used":
+    view.apply(rows)
+"""
+
+
+@pytest.mark.parametrize(("used", "deltas"), [("used", 2000), ("new", 1000)])
+def test_a_batch_is_applied_while_python_ends(used: str, deltas: int) -> None:
+    command = [sys.executable, "-c", AT_EXIT, used]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"{deltas} 1000\n"
+    assert "Exception" not in done.stderr, done.stderr
+
+
 def test_a_reader_may_leave_while_cells_wait_for_it() -> None:
     rng = random.Random(1)
     edges = [{"s": rng.randrange(100), "d": rng.randrange(100)} for _ in range(6_000)]
